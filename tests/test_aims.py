@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.designers import methods, options_of
 from sfumato.estimation.estimates import foreseen
 from sfumato.optimise.estimates.goal import closed_errors, parts_of
 
@@ -119,3 +120,10 @@ def test_what_is_no_mechanism_is_named():
     with pytest.raises(sf.InputError, match="got a Table"):
         rows = sf.datasets.rows(sf.datasets.adult("sex", "race"))
         sf.release(rows, rows)
+
+
+@pytest.mark.parametrize("method", [m for m in methods() if "time_limit" in options_of(m)])
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "soon"])
+def test_a_time_limit_that_is_no_positive_number_is_refused_by_every_method(lopsided, method, limit):
+    with pytest.raises(sf.InputError, match="time_limit must be a positive number"):
+        sf.design(sf.Exactly(lopsided), 1.0, method, time_limit=limit)

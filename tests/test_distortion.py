@@ -20,7 +20,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.cutting import solve_by_cuts
 from sfumato.optimise.loss.least_loss import ConeFamily, solve_by_active_cones
-from sfumato.optimise.loss.problem import LossProblem, PairBall, all_pairs, exactly_at, mended, worst_per_output
+from sfumato.optimise.loss.problem import LossProblem, all_pairs, mended
 from sfumato.uncertainty.chi_square import greatest_mean, spread_of
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
@@ -35,6 +35,15 @@ def sampled(seed, s=3, u=4, n=200, weight=0.5):
     return sf.Joint.from_counts(rng.multinomial(n, rng.dirichlet(np.full(s * u, weight))).reshape(s, u))
 
 
+def over(ball, epsilon=0.5, robust_utility=False):
+    """The problem of squares, with privacy over the ball."""
+    return LossProblem(ball.joint.p, ball.radius, epsilon, squares(ball.joint.shape[1]), True, robust_utility)
+
+
+def worst_ratio(problem, q):
+    return problem.worst(q).ratio.max(initial=1.0)
+
+
 def designed(ball, epsilon=0.5, robust=(True, False), **options):
     options.setdefault("values", range(ball.joint.useful.size))
     return sf.design(ball, epsilon, "distortion", robust_privacy=robust[0], robust_utility=robust[1], **options)
@@ -44,20 +53,21 @@ def designed(ball, epsilon=0.5, robust=(True, False), **options):
 @given(st.integers(0, 10**6), st.sampled_from([30, 75, 1000, 10**5]), st.booleans())
 def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n, tied):
     joint = sampled(seed, n=n)
-    ball = PairBall(joint.p, sf.ChiSquareBall(joint).radius)
+    problem = over(sf.ChiSquareBall(joint))
+    mass, slack = problem.marginal, problem.slack
     q = np.random.default_rng(seed).dirichlet(np.ones(3), size=(3, 4)).transpose(2, 0, 1)
     q = 0.9 * np.round(q * 1.4) + 0.1 / 3 if tied else q
-    worst = exactly_at(ball, q, *all_pairs(3, 3))
+    worst = problem.worst(q, all_pairs(3, 3))
 
     def size(r, s):
         return np.sqrt(np.where(joint.p[s] > 0, joint.p[s] ** 2 / np.maximum(r, 1e-300), 0).sum(1))
 
-    room = ball.slack + ball.marginal[worst.s1] + ball.marginal[worst.s2]
+    room = slack + mass[worst.s1] + mass[worst.s2]
     assert np.all(size(worst.r1, worst.s1) + size(worst.r2, worst.s2) <= room + 1e-9)
 
     def extreme(s, sign, share):
-        spread = spread_of(ball.slack * share, ball.marginal[s])
-        return sign * greatest_mean(sign * q[worst.y, s], ball.centre[s], spread).value
+        spread = spread_of(slack * share, mass[s])
+        return sign * greatest_mean(sign * q[worst.y, s], joint.useful_given_secret[s], spread).value
 
     splits = np.sin(np.linspace(0.1, 1.47, 8)) ** 2
     grid = np.max([extreme(worst.s1, 1, x) / extreme(worst.s2, -1, 1 - x) for x in splits], axis=0)
@@ -66,9 +76,9 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
 
 def test_the_worst_pair_agrees_with_brute_force():
     joint = sampled(5, 2, 3, 60)
-    ball = PairBall(joint.p, sf.ChiSquareBall(joint).radius)
+    problem = over(sf.ChiSquareBall(joint))
     q = np.random.default_rng(5).dirichlet(np.ones(2), size=(2, 3)).transpose(2, 0, 1)
-    found = exactly_at(ball, q, np.array([0]), np.array([0]), np.array([1])).ratio[0]
+    found = problem.worst(q, (np.array([0]), np.array([0]), np.array([1]))).ratio[0]
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
@@ -79,7 +89,7 @@ def test_the_worst_pair_agrees_with_brute_force():
     best = 0.0
     for start in range(5):
         x0 = np.log(joint.useful_given_secret + 0.02).ravel() + 0.1 * np.random.default_rng(start).normal(size=6)
-        inside = {"type": "ineq", "fun": lambda v: ball.slack + 1.0 - size(joint.p[0], soft(v[:3])) - size(joint.p[1], soft(v[3:]))}
+        inside = {"type": "ineq", "fun": lambda v: problem.slack + 1.0 - size(joint.p[0], soft(v[:3])) - size(joint.p[1], soft(v[3:]))}
         tried = minimize(lambda v: -np.log(soft(v[:3]) @ q[0, 0] / (soft(v[3:]) @ q[0, 1])), x0, constraints=[inside], method="SLSQP")
         best = max(best, np.exp(-tried.fun)) if inside["fun"](tried.x) >= -1e-7 else best
     assert np.isclose(found, best, rtol=1e-4)
@@ -126,7 +136,7 @@ def test_distortion_falls_in_epsilon_and_in_n():
 def test_cones_and_cuts_agree():
     for seed in range(3):
         joint = sampled(seed, n=3000)
-        problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.7, squares(4), True, bool(seed % 2))
+        problem = over(sf.ChiSquareBall(joint), 0.7, bool(seed % 2))
         cut, cone = solve_by_cuts(problem, tolerance=1e-4, budget=Budget.of(10)), solve_by_cones(problem)
         assert cut.bound <= cone.value * (1 + 1e-7) and cone.bound <= cut.value * (1 + 1e-7)
         assert np.isclose(cut.value, cone.value, rtol=1e-3)
@@ -135,12 +145,12 @@ def test_cones_and_cuts_agree():
 def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
     for seed in range(2):
         joint = sampled(seed, 4, 4, 5000)
-        problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4), True, bool(seed))
+        problem = over(sf.ChiSquareBall(joint), 0.5, bool(seed))
         some, every = solve_by_active_cones(problem), solve_by_cones(problem)
         assert np.isclose(some.value, every.value, rtol=1e-5) and some.value - some.bound <= 1e-5 * some.value
         halves = solve_by_cones(problem, exact=tuple(np.zeros((3, 0), dtype=int)))
         assert halves.bound <= every.value * (1 + 1e-9)  # a relaxation: its bound holds, its answer is mended
-        assert worst_per_output(problem.ball, problem.expand(halves.q)).max() <= np.exp(0.5)
+        assert worst_ratio(problem, halves.q) <= np.exp(0.5)
 
 
 def test_bounds_that_cones_leave_loose_are_proved_by_cuts():
@@ -238,18 +248,18 @@ def test_brute_force_finds_nothing_better_on_a_tiny_shape():
             cost = (joint.p * np.array([[a, 1 - b], [c, 1 - d]])).sum()
             if cost < min(best, made.value * 0.999):
                 q = np.stack([1 - one, one])
-                best = cost if worst_per_output(PairBall(joint.p, ball.radius), q).max() <= np.exp(0.8) else best
+                best = cost if worst_ratio(over(ball), q) <= np.exp(0.8) else best
     assert best == np.inf
 
 
 def test_sealing_repairs_ghost_outputs_and_any_matrix():
     joint = sampled(1, n=75)
-    problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4))
+    problem = over(sf.ChiSquareBall(joint))
     q = np.random.default_rng(2).dirichlet(np.ones(4), size=12).T
     q[3] *= 1e-9
     fixed = mended(problem, q / q.sum(0))
     assert fixed[3].max() == 0 and np.allclose(fixed.sum(0), 1)
-    assert worst_per_output(problem.ball, problem.expand(fixed)).max() <= np.exp(0.5)
+    assert worst_ratio(problem, fixed) <= np.exp(0.5)
 
 
 def test_empty_secrets_and_level_zero():

@@ -282,7 +282,7 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
     columns(names, [
         (x.title, at_most(x.level), at_most(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
     ])
-    how = "exact" if whole.exact else "bounds, for the joint outputs are too many to list"
+    how = "exact" if whole.exact else "bounds: joint outputs are too many to list, or labels differ"
     story(f"{len(loaded)} releases of the same rows; the levels are {how}.")
     story(f"{whole.sentence[0].upper()}{whole.sentence[1:]}")
     if out is not None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
+from sfumato.decimals import percent
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.splitting import ir
@@ -187,7 +188,7 @@ class Foreseen(Framed):
             out.append(f"{self.tables:,} tables of two columns: {ends[0].error} ({ends[0].name}) to {ends[-1].error} "
                        f"({ends[-1].name})")
         told = ", ".join(f"{h.what} ({h.times:.2g} times as large)" for h in self.ways)
-        worth = f"for a column, on average, worth {self.share:.1%} of {self.n:,} rows"
+        worth = f"for a column, on average, worth {percent(self.share, 1)} of {self.n:,} rows"
         return [*out, worth, *([f"what would make the ± smaller: {told}"] if told else [])]
 
     @property

@@ -18,11 +18,13 @@ from sfumato.certification.certificate import FINE, MARGINS
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
-from sfumato.mechanism import Claim, Law, Mechanism
+from sfumato.mechanism import Claim, Constant, Law, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
+LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
+BETTER = 1e-9  # relative: less is the rounding of two sums
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
 
@@ -163,6 +165,12 @@ class Draft:
             return information(Mechanism(self.law, joint.secret, joint.useful, task.reads), joint).both
         except InputError:
             return float("nan")
+
+
+def silent(task: Task, method: str, bound: float | None = None) -> Draft:
+    """The answer at ε = 0."""
+    law = Constant(task.rows, task.joint.useful.size)
+    return Draft(law, method, bound, ("ε = 0: the output ignores the input",))
 
 
 def listed_rows(task: Task, laws: Sequence[Law]) -> list[Floats]:

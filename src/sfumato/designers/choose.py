@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sfumato.decimals import percent
 from sfumato.demand import loaded
 from sfumato.designers.base import LARGEST, REGISTERED, Design, Draft, Task, finished, keywords_of
 from sfumato.designers.closed_forms import SHARE
@@ -65,6 +66,9 @@ def design(
     within = as_set(within)
     if method not in methods():
         raise unknown("a method", method, methods())
+    limit = options.get("time_limit")
+    if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
+        raise InputError(f"time_limit must be a positive number of seconds, got {limit!r}.")
     if releases is not None or budget is not None:
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
@@ -228,7 +232,8 @@ def _most_informative(
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
     whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
-    listed = ", ".join(f"{x.method} {v / whole if whole else 0.0:.1%}" for x, v in zip(tried, values, strict=True))
+    shares = [percent(v / whole if whole else 0.0, 1) for v in values]
+    listed = ", ".join(f"{x.method} {share}" for x, share in zip(tried, shares, strict=True))
     return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (of a record: {listed})"))
 
 

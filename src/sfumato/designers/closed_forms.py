@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import percent, share_at_most
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
@@ -304,7 +305,8 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     kept, other = draft.value(task), Draft(plain, "").value(task)
     cost = share * (kept - other)
     lost = cost / kept if kept > 0 else 0.0
-    note = f"recoverable: {share:.0%} of the answers come from grr, at a cost of {lost:.2%} of what is kept"
+    part, price = percent(share, 0), share_at_most(lost, 2)
+    note = f"recoverable: {part} of the answers come from grr, at a cost of {price} of what is kept"
     mixed = None if draft.bound is None else (1 - share) * draft.bound + share * other
     bound = mixed if draft.score is None else draft.bound  # of another objective, which holds for every mechanism
     return replace(draft, law=law, bound=bound, notes=(*draft.notes, note), details={**draft.details, "cost": cost})

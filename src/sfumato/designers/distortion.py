@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.designers.distances import Distance, measured
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.loss.cutting import least_loss_anywhere
 from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 from sfumato.optimise.saddle.limits import (
@@ -33,7 +32,6 @@ from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
-TIME_LIMIT = 60.0  # seconds, unless another is asked for
 APART = 1e-3  # of the range of values: chosen outputs closer than this are one
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
 FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
@@ -59,15 +57,15 @@ def distortion(
         raise InputError("robust_privacy=False means privacy at P̂ alone: give Exactly(joint), not Anything.")
     if engine not in ENGINES:
         raise unknown("an engine", engine, ENGINES)
-    if not (0 < tolerance < 1) or (time_limit is not None and not time_limit > 0):
-        raise InputError(f"tolerance and time_limit must be positive, got {tolerance!r} and {time_limit!r}.")
+    if not 0 < tolerance < 1:
+        raise InputError(f"tolerance must be positive and below 1, got {tolerance!r}.")
     chosen = isinstance(outputs, str)
     if chosen and outputs != "chosen":
         raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")
     measure = measured(task.joint.useful, distance, values, None if chosen else outputs)
     narrowed = task if robust_privacy else replace(task, within=Exactly(task.joint))
     options: dict[str, Any] = {"engine": engine, "tolerance": tolerance}
-    budget = Budget.of(time_limit or TIME_LIMIT)
+    budget = Budget.of(time_limit or LIMIT)
     robust = (robust_privacy, robust_utility)
     if chosen:
         measure = _chosen(task, measure, robust, budget, options)
@@ -77,7 +75,7 @@ def distortion(
 
 def problem_of(task: Task, measure: Distance, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
-    radius = getattr(task.within, "radius", 0.0)
+    radius = math.inf if isinstance(task.within, Anything) else getattr(task.within, "radius", 0.0)
     matrix = measure.matrix / unit_of(task, measure)
     return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
 
@@ -91,9 +89,7 @@ def _solved(
     task: Task, measure: Distance, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
 ) -> LeastLoss:
     problem = problem_of(task, measure, robust)
-    free = isinstance(task.within, Anything)
-    answer = least_loss_anywhere(problem) if free else least_loss(problem, budget=budget, **options)
-    scale = unit_of(task, measure)
+    answer, scale = least_loss(problem, budget=budget, **options), unit_of(task, measure)
     least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
     return replace(answer, value=answer.value * scale, bound=max(answer.bound * scale, least))
 
@@ -177,7 +173,7 @@ MOST_INPUTS = 64  # n² cones of |Y| terms each: beyond it a conic solver is the
 def leakage(
     task: Task, *, alpha: float = math.inf, beta: float = 1.0, distance: Any = "hamming",
     also: Sequence[tuple[float, float, float]] = (), about: str = "input", utility: str = "distortion",
-    time_limit: float = 60.0,
+    time_limit: float = LIMIT,
 ) -> Draft:
     """The least expected distortion with L_{α,β} ≤ ε, and L ≤ ℓ for every (α, β, ℓ) in `also` (ours).
 

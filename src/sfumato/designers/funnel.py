@@ -12,10 +12,11 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
+from sfumato.optimise.arrays import DUST
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import MARGIN as SEALING
@@ -57,7 +58,7 @@ def robust_or_known(task: Task, method: str) -> bool:
     )
 
 
-def lip(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
+def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3].
 
     Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
@@ -72,7 +73,7 @@ def lip(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
     return _drafted(best_lip(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "lip")
 
 
-def ldp(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
+def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LDP about S [001, Thm 2, by a shorter way].
 
     The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
@@ -160,7 +161,6 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
 
 
 CLOSE = 2e-5  # relative gap between value and bound at which a design is done: the margin for its proof costs as much
-FAINT = 1e-12  # of a row that tells one value, elsewhere
 MEETING, PROVING = 0.6, 0.5  # of the time left: for cuts from outside; of the rest, for a bound where they did not meet
 
 
@@ -176,7 +176,7 @@ def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, t
     if task.joint.secret.size == 1:
         return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
     master = InformationAim(cone.coordinates)
-    master.add(private_rows(cone, np.eye(a) + FAINT))
+    master.add(private_rows(cone, np.eye(a) + DUST))
     bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=CLOSE)
     note = "the bound is for every mechanism on X private over the ball"
     if not bound - master.value <= CLOSE * master.value:
@@ -199,7 +199,6 @@ def law_of_rows(master: InformationAim, task: Task) -> Table:
 
 LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets
 TRIED = 64  # values of x up to which a joint design is tried when none is asked for
-SECONDS = 60.0  # for both designs, unless another limit is given
 LEAST_SECONDS = 0.5  # that the joint design has when it is asked for, whatever the product took
 JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the product design is then still under a second
 
@@ -219,7 +218,7 @@ def srlip(
     if task.epsilon == 0.0:
         note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
         return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
-    budget = Budget.of(SECONDS if time_limit is None else time_limit)
+    budget = Budget.of(time_limit or LIMIT)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
     matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
     if joint or (joint is None and task.joint.useful.size <= TRIED):

@@ -17,13 +17,12 @@ from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.optimise.arrays import TIDY
 from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
 from sfumato.optimise.loss.least_loss import losses
 from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, mutual_leakage
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.utility import expected_distortion
-
-GHOST = 1e-11  # an output less likely than this whatever the input is given to the likeliest one
 
 
 def sources_of(given: Any) -> Sources:
@@ -52,7 +51,7 @@ def _marginal(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
 
 def tidy(q: Floats, answers: Column) -> tuple[Floats, Column]:
     """Q without outputs that never occur; their traces go to the likeliest output."""
-    ghost = q.max(axis=1) < GHOST
+    ghost = q.max(axis=1) < TIDY
     if not ghost.any():
         return q, answers
     kept = q[~ghost].copy()

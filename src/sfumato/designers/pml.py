@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
+from sfumato.designers.base import BETTER, LARGEST, Draft, Task, listed_rows, silent
 from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
-from sfumato.errors import InputError
-from sfumato.mechanism import Constant, Mechanism, Table
+from sfumato.mechanism import Mechanism, Table
+from sfumato.optimise.arrays import DUST
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import repaired
@@ -22,7 +22,6 @@ from sfumato.optimise.search import moved
 SECONDS = 30.0  # of a design, where nobody says
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
 ALONE = 0.8  # share of the time for rows that do not read the secret, where no others are moved
-NOTHING = 1e-9  # of the entropy: so little is missing where everything can be told
 PROVING = 0.3  # share of the time left for the proof
 
 
@@ -37,16 +36,13 @@ def pml(
     of `starts`, mechanisms for the same table under any promise. `working` are seconds of work instead of a time
     limit, whatever else the machine does.
     """
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     whole = Budget.of(SECONDS if time_limit is None else time_limit) if working is None else Budget.of_work(working)
     budget = whole.part(1 - PROVING)
     robust = robust_or_known(task, "pml")
     if task.epsilon == 0.0:
         if task.reads == "useful" and not robust:
             return perfect(task, "pml")  # P(y|s) ≤ P(y), the mean over s: then they are equal
-        note = "ε = 0: the output ignores the input"
-        return Draft(Constant(task.rows, task.joint.useful.size), "pml", 0.0 if robust else task.ceiling, (note,))
+        return silent(task, "pml", 0.0 if robust else task.ceiling)
     if task.joint.secret.size == 1:
         truth = Table(np.eye(task.joint.useful.size), 1)
         return Draft(truth, "pml", task.joint.entropy, ("one secret: nothing to hide",))
@@ -72,8 +68,8 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
     if joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK:
         master.add(repaired(cone, _known(task, cone), loose=True))
         if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
-            master.add(repaired(cone, np.concatenate(begun) + 1e-12, loose=True))
-        if master.solve() < task.joint.entropy * (1 - NOTHING):
+            master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
+        if master.solve() < task.joint.entropy * (1 - BETTER):
             moved(cone, master, budget)
         notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     else:
@@ -89,9 +85,9 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
 
 def _known(task: Task, cone: BeliefCone) -> Floats:
     """The rows of the optimum at P̂, and the truth about each number."""
-    truth = np.eye(len(cone.coordinates.p)) + 1e-12
+    truth = np.eye(len(cone.coordinates.p)) + DUST
     if task.reads == "useful":
-        return np.concatenate([best_pml(task.joint.p, math.log(cone.E), Budget.of(1.0)).matrix + 1e-12, truth])
+        return np.concatenate([best_pml(task.joint.p, math.log(cone.E), Budget.of(1.0)).matrix + DUST, truth])
     master = InformationAim(cone.coordinates)
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()

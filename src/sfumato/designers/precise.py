@@ -282,8 +282,6 @@ def _budget(time_limit: float | None, progress: Progress | None, working: float 
     """The time limit by the clock on the wall, or so many seconds of work where there is none."""
     if time_limit is None:
         return Budget.of_work(SHARE * (patience() * SECONDS if working is None else working), progress)
-    if not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     return Budget.of(SHARE * time_limit, progress)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
+from sfumato.designers.base import BETTER, LARGEST, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.designers.splitting import ir
@@ -33,7 +33,6 @@ SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given:
 SEARCH, WIDE_SEARCH = 0.65, 0.8  # of the time beside the proof; what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
-BETTER = 1e-9  # relative: rounding of two sums
 BOUND = 0.9  # of what the search leaves, the proof having its own
 ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
 AFTER = 0.2  # of the time of its search, for its bound
@@ -44,8 +43,6 @@ CARRIED = "carried"  # among the details of a draft, for the next ε
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
     """The time of a whole design: by the clock on the wall where somebody says it, else of counted work."""
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
     return Budget.counted(usual_seconds(task), progress)
@@ -152,8 +149,7 @@ def _drafted(
     **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
-        law: Law = Constant(task.rows, task.joint.useful.size)
-        return Draft(law, method, notes=("ε = 0: the output ignores the input",))
+        return silent(task, method)
     (S, U), closed, started = task.joint.shape, _closed(task), budget.clock()
     wide = isinstance(inner, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
     whole, own = budget, float("inf")
@@ -165,6 +161,7 @@ def _drafted(
             others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
             bounding=known is None,
         )
+        law: Law
         law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
         details["stages"] = found.stages
         details |= {CARRIED: found.carried} if handed else {}
@@ -220,13 +217,16 @@ def _wide(
     smaller = inner.around(Joint.from_probabilities(p[seen], n=task.joint.n))
     each = p.shape[1] * (LAID + WEIGHED * len(p))
     layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
-    value = layout.value(p[seen])
-    if len(seen) < len(p):
-        at = {int(s): i for i, s in enumerate(seen)}
-        flat = (np.array([layout.total]), np.full((1, p.shape[1]), 1 / layout.total))
-        atoms = [(layout.lengths[at[s]], layout.heights[at[s]]) if s in at else flat for s in range(len(p))]
-        layout = Arrangement(layout.total, tuple(x for x, _ in atoms), tuple(h for _, h in atoms))
-    return law_of(layout, p), value, [], used
+    return _for_all(layout, p), layout.value(p[seen]), [], used
+
+
+def _for_all(layout: Arrangement, p: Floats) -> Law:
+    """The layout of the secrets that occur, with a constant for the others."""
+    seen = np.flatnonzero(p.sum(1) > 0).tolist()
+    atoms = dict(zip(seen, zip(layout.lengths, layout.heights, strict=True), strict=True))
+    flat = (np.array([layout.total]), np.full((1, p.shape[1]), 1 / layout.total))
+    lengths, heights = zip(*(atoms.get(s, flat) for s in range(len(p))), strict=True)
+    return law_of(Arrangement(layout.total, lengths, heights), p)
 
 
 def law_of(arrangement: Arrangement, p: Floats) -> Law:
@@ -250,7 +250,7 @@ def nr(
     if task.reads != "both":
         raise InputError("nr reads the secret; use ballopt with reads='useful'.")
     if task.epsilon == 0:
-        return Draft(Constant(*task.joint.shape), "nr", notes=("ε = 0: the output ignores the input",))
+        return silent(task, "nr")
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     if task.at_most is not None:
@@ -258,9 +258,5 @@ def nr(
         return replace(capped_too, notes=(*capped_too.notes, note))
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
-    atoms = dict(zip(seen.tolist(), zip(layout.lengths, layout.heights, strict=True), strict=True))
-    flat = (np.array([layout.total]), np.full((1, p.shape[1]), 1 / layout.total))
-    both = [atoms.get(s, flat) for s in range(len(p))]
-    law = law_of(Arrangement(layout.total, tuple(x for x, _ in both), tuple(h for _, h in both)), p)
     limit = bound(p, task.within, task.epsilon, value=layout.value(p[seen]), gap=gap, budget=budget)
-    return Draft(law, "nr", min(limit.value, task.ceiling), (note,))
+    return Draft(_for_all(layout, p), "nr", min(limit.value, task.ceiling), (note,))

@@ -26,7 +26,7 @@ from sfumato.atomic import (
     publish_all,
 )
 from sfumato.certification.outward import log_up
-from sfumato.certification.together import anywhere, drawn_for
+from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import at_most
 from sfumato.drawing.manifest import manifest_path
@@ -290,8 +290,9 @@ def released_already(source: Source) -> Notice | None:
 def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
     """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
 
-    Levels for any distribution add up, whatever the columns and the counts of each were; noisy counts that were used
-    again are paid for once.
+    Levels for any distribution add up, whatever the columns and the counts of each were, where the secret has the same
+    labels; a release whose labels merge what others tell apart counts with its level about the whole record. Noisy
+    counts that were used again are paid for once.
     """
     folder = files.mechanism.parent if isinstance(files.mechanism, Path) else None
     found: list[tuple[str, Mechanism | Bundle]] = []
@@ -307,7 +308,8 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
     if not found:
         return ()
     every = [mechanism, *(other for _, other in found)]
-    total = math.fsum(log_up(anywhere(m).ratio) for m in every) + drawn_for(every)[0]
+    levels = (anywhere(m) if m.secret == mechanism.secret else about_record(m) for m in every)
+    total = math.fsum(log_up(x.ratio) for x in levels) + drawn_for(every)[0]
     names = ", ".join(name for name, _ in found)
     what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
         f"together they tell at most {at_most(total, 4)} nats, whoever looks"

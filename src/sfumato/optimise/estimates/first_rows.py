@@ -12,6 +12,7 @@ from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone
+from sfumato.optimise.estimates.goal import SETTLED
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend, subsets
 
 # --- those of ordinary protocols, of u alone and of (s, u), and parts of all cells ------------------------------------
@@ -96,7 +97,6 @@ def steep(sets: Bools) -> Floats:
 
 NODES, MASSES = 17, 257  # of a profile, and of the table of heights
 PASSES = 6  # over the secrets
-SETTLED = 1e-9  # of the score: a pass that gains no more is the last
 
 
 class BlockMover:

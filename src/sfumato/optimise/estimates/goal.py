@@ -13,7 +13,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Law, Unary
 from sfumato.mechanism.law import scale
-from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
 TARGETS = ("joint", "useful", "secret")
@@ -144,9 +144,6 @@ def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
 # --- laws in closed form, of any size: four weights, or one bit for each value ----------------------------------------
 
 
-LOST = 1e-12  # of a part of the table: what is multiplied by less is not told
-
-
 def closed_errors(law: Law, joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, float] | None:
     """n times the mean variance of what a reader looks at (see `parts_of`), or None where there is no closed form."""
     tables = _tables(joint, reads, columns)
@@ -183,13 +180,13 @@ def _tables(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, tuple
 def _bits(law: Unary, p: Floats) -> Floats:
     """c(x) = [p on(1 − on) + (1 − p) off(1 − off)] / (on − off)²: what the bit of each cell adds to a variance."""
     on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
-    if on - off <= LOST:
+    if on - off <= DUST:
         return np.full(p.shape, math.inf)
     return np.asarray((p * on * (1 - on) + (1 - p) * off * (1 - off)) / (on - off) ** 2)
 
 
 def _inverse_square(x: float) -> float:
-    return 1 / x**2 if abs(x) > LOST else math.inf
+    return 1 / x**2 if abs(x) > DUST else math.inf
 
 
 def _cells_error(name: str, p: Floats, s: float, u: float, both: float, r: int, k: int) -> float:

@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import MARGIN, RatioCone
 from sfumato.optimise.estimates.goal import RIDGE, Goal, Mixed, best_mixture
@@ -21,7 +21,7 @@ USED = 1e-7  # weight below which a row is not in use
 KEPT = 3.5  # rows in a mixture for each coordinate: the heaviest of the last one and those that price out best
 FEWEST = 200  # rows in a mixture, however few coordinates: more cost little there
 MOVED = 12_000  # rows moved at once, times coordinates
-ROUGH, FINE = 1e-5, 1e-9  # how well a mixture is solved on the way, and at the end
+ROUGH = 1e-5  # how well a mixture is solved on the way
 PACE = 1 / 4e9  # seconds of a multiplication and addition, until a mixture has been timed
 MASTER_STEPS = 30  # of the interior method that a mixture takes, about: for telling its time
 DIRECTIONS = 6  # random directions J⁻¹C among the rows that moves begin from
@@ -141,7 +141,6 @@ class Estimates:
 CLOSE = 2e-3  # of the error: a proof as tight as this ends the search
 ROUNDS = 6  # of cuts along each axis
 SLACK = 1e-6  # of D: more than the tolerances of HiGHS and the rounding of J together
-AXES = 1e-12  # of the greatest curvature: below it an axis is rounding, which SLACK covers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +161,7 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     J = (unit.T * law[law > 0]) @ unit
     seen = J[np.ix_(goal.seen, goal.seen)]
     values = np.linalg.eigvalsh(seen)
-    if values[0] <= 1e-12 * values[-1] or not found.error > 0:
+    if values[0] <= DUST * values[-1] or not found.error > 0:
         return 0.0
     known = np.linalg.inv(seen)
     error = float((goal.cost * known).sum()) - goal.own
@@ -186,7 +185,7 @@ class _Boxes:
         still = scale * self.p / np.linalg.norm(scale * self.p)  # along it unit rows do not differ
         off = np.eye(self.n) - np.outer(still, still)
         curve, axes = np.linalg.eigh(off @ (scale[:, None] * slope * scale) @ off)
-        keep = curve > AXES * curve[-1]
+        keep = curve > DUST * curve[-1]  # what is below is rounding, which SLACK covers
         self.curve, self.axes = curve[keep], (axes[:, keep] / scale[:, None]).T  # y = axes · (v − 1)
         self.flat = -float(slope.sum())
         self.linear = 2 * slope.sum(1) - prices

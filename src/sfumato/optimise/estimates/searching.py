@@ -16,8 +16,8 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.carrying import rows_for
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.estimates.first_rows import BlockMover, of_cells, of_values, steep
-from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import FINE, USED, Estimates, PreciseRows
+from sfumato.optimise.estimates.goal import SETTLED, Goal
+from sfumato.optimise.estimates.mixing import USED, Estimates, PreciseRows
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Profile
@@ -33,7 +33,6 @@ CALM = 2  # climbs that gain little after which blocks have told what they can
 LITTLE = 2e-3  # of the error
 ROWS = 2.5  # rows of a mixture for each coordinate, about
 ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
-ROOM = 1e9  # every inequality is asked for, however far from binding
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
 SEARCH = 0.6  # of the time, at least, for the search itself
 CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
@@ -114,7 +113,7 @@ def remixed(rows: Floats, goal: Goal, ratio: float, budget: Budget = FREE) -> Fl
     """The best mixture Q[y, i] of private rows for a goal: a sum of private rows is private. None without the time."""
     master = Estimates(goal, budget)
     master.add(rows)
-    master.solve(FINE)
+    master.solve(SETTLED)
     return _gathered(*master.best, ratio) if np.isfinite(master.value) else None
 
 
@@ -226,7 +225,7 @@ def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
     """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from
     every inequality, so what the worst of them has to spare is how much of it can be taken out (ours)."""
     rows = cone.coordinates.unit(rows)
-    found = cone.cuts(rows, loose=loose, room=ROOM)
+    found = cone.cuts(rows, loose=loose, room=np.inf)
     worst = np.full(len(rows), -np.inf)
     np.maximum.at(worst, found.y, found.excess)
     spare = np.where(np.isfinite(worst), worst, 0.0) / cone.rise
@@ -250,7 +249,7 @@ def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> PreciseRows:
     last.pace, last.prices, last.slope = master.pace, master.prices, master.slope
     q = _gathered(private, weight / weight.sum(), cone.E)
     last.add(private[weight > USED])
-    last.solve(FINE)
+    last.solve(SETTLED)
     if np.isfinite(last.value):
         again = _gathered(*last.best, cone.E)
         q = min((q, again), key=master.goal.of_rows)

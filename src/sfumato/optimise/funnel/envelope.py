@@ -158,7 +158,6 @@ def peak(
 
 
 SEARCHING = 0.2  # share of what is left that one round of local search may take
-CLIMBS = 12  # linearisations followed from one start; three or four are the rule
 FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros are not final
 POLISHED = 64  # points of a proof that are climbed from
 
@@ -203,16 +202,15 @@ def _climbed(piece: Slice, prices: Floats, point: Floats, floor: float) -> Float
     """Follow the linearisation of f − λ to a vertex that is its own maximiser; `floor` keeps zeros from being final."""
     full = np.ones(piece.size)
     value = -np.inf
-    for _ in range(CLIMBS):
+    while True:  # each turn but the last gains; three or four are the rule
         met, _ = piece.best(np.log(np.maximum(point, floor)) - prices, np.zeros(piece.size), full)
         if met is None:
-            break
+            return point
         other = _tidy(met)
         reached = float(xlogy(other, other).sum() - prices @ other)
         if reached <= value + DUST:
-            break
+            return point
         point, value = other, reached
-    return point
 
 
 def _searched(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
+from sfumato.optimise.arrays import DUST, SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -20,8 +20,7 @@ from sfumato.optimise.linear import Cover, best_cover
 from sfumato.optimise.repair import blended, goal
 
 LISTING_ALLOWANCE = 1e-10  # for bounds from listed rays: weak duality needs the rays, and floats have 13 digits of them
-ENTROPY_ROUNDING = 1e-12  # for bounds from columns, whose own allowances are explicit: H(X) has few terms of size one
-NOISE = 1e-13  # p(s|x)/p(s) − 1 below this is taken to be 0 when the output must be independent of S
+NOISE = 1e-13  # p(s|x)/p(s) − 1, or nats that a posterior leaks, below this are rounding
 BARE = 1e-9  # a ray with less on the values of X than this is one of the auxiliary coordinates
 ENTRIES = 7_500_000  # numbers held while listing rays (0.4 GB with facets and neighbours) before turning to columns
 LISTING = 0.25  # share of the time spent on listing rays before turning to columns
@@ -146,7 +145,7 @@ def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: f
     """The same optimum by column generation with a proved bound, for cones with too many rays to list."""
     live, keep = _occurring(p, extra)
     found = envelope(p[live], rows[:, keep], budget, extra=extra, gap=gap)
-    return _answer(p, live, found.weights, found.points, found.bound + ENTROPY_ROUNDING, "column generation")
+    return _answer(p, live, found.weights, found.points, found.bound + DUST, "column generation")
 
 
 def _occurring(p: Floats, extra: int) -> tuple[Ints, Ints]:
@@ -217,7 +216,6 @@ def as_matrix(cover: Cover) -> Floats:
 
 LISTED_SECRETS = 12  # up to which all extreme points are listed: at most |S|·2^|S|
 FILLINGS = 64  # for each secret beyond: orders in which secrets are raised until nothing is left
-NEGLIGIBLE = 1e-12  # of a cell or a remainder
 
 
 def best_response(p: Floats, E: float) -> Cover:
@@ -234,16 +232,16 @@ def response_bound(p: Floats, epsilon: float) -> float:
     most = min(float(-xlogx(p).sum()), epsilon)
     if len(p) > LISTED_SECRETS or len(p) < 2 or epsilon == 0:
         return most
-    return min(most, best_response(p, math.exp(min(epsilon, 700.0))).bound + 1e-10)
+    return min(most, best_response(p, math.exp(min(epsilon, 700.0))).bound + LISTING_ALLOWANCE)
 
 
 def _extreme(p: Floats, E: float) -> Floats:
     """Sets of secrets at E·p_s, and one secret that takes what is left of 1."""
     inside = ((np.arange(2 ** len(p))[:, None] >> np.arange(len(p))) & 1).astype(bool)
     left = 1 - E * (inside @ p)
-    inside, left = inside[left >= -NEGLIGIBLE], left[left >= -NEGLIGIBLE]
-    fits = ~inside & (E * p >= left[:, None] - NEGLIGIBLE)
-    full = left <= NEGLIGIBLE
+    inside, left = inside[left >= -DUST], left[left >= -DUST]
+    fits = ~inside & (E * p >= left[:, None] - DUST)
+    full = left <= DUST
     k, j = np.nonzero(fits & ~full[:, None])
     out = np.where(inside, E * p, 0.0)
     last = out[k].copy()
@@ -272,7 +270,7 @@ def telling_rows(p: Floats, E: float) -> Floats:
     ends = np.minimum(np.cumsum(given, 1), 1.0)
     ends[:, -1] = 1.0
     cuts = np.unique(np.concatenate([[0.0, 1.0], ends.ravel()]))
-    cuts = cuts[np.append(np.diff(cuts) > NEGLIGIBLE, True)]
+    cuts = cuts[np.append(np.diff(cuts) > DUST, True)]
     cuts[0] = 0.0
     middle, length = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
     told = np.stack([np.searchsorted(e, middle) for e in ends])  # [s, cell] → u

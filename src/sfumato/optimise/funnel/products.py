@@ -18,7 +18,6 @@ from sfumato.optimise.repair import least_share
 
 Mechanisms = tuple[Floats, ...]
 Level = Callable[[Floats, Sequence[Floats]], float]  # the true SRLIP level of a product at the table p[s, x¹, …, x^m]
-ASCENTS = 20  # over all attributes; two or three are the rule
 RISE = 1e-5  # nats that a round must add for another to follow
 FAVOURED = 0.8  # of the budget, for one attribute, in the starts that favour one
 
@@ -151,7 +150,7 @@ def ascent(
 ) -> ProductMechanism:
     """Improve one attribute after another until a whole round adds next to nothing; never worse, always valid."""
     best = product(p, mechanisms, level)
-    for _ in range(ASCENTS):
+    while True:  # each round but the last adds RISE, and H(X) limits what can be added
         before = best.value
         for j in range(len(best.mechanisms)):
             matrices = list(best.mechanisms)
@@ -160,8 +159,7 @@ def ascent(
             if trial.value > best.value and trial.level <= epsilon:
                 best = trial
         if best.value < before + RISE or budget.over:
-            break
-    return best
+            return best
 
 
 def mixed_to_level(p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level) -> Mechanisms:

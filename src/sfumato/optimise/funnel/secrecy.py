@@ -14,13 +14,20 @@ import numpy as np
 
 from sfumato.optimise.arrays import DUST, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.funnel.posteriors import Funnel, enumerated, independence_rows, information, lip_rows, mechanism
+from sfumato.optimise.funnel.posteriors import (
+    NOISE,
+    Funnel,
+    enumerated,
+    independence_rows,
+    information,
+    lip_rows,
+    mechanism,
+)
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
 from sfumato.optimise.linear import CoverProgramme
 
 FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
 FIRST_RAYS = 30_000  # in each of them at most
-NOTHING = 1e-13  # nats: a posterior that leaks less leaks nothing
 START = 1e-9  # weight of a posterior from which ascent starts
 WORTHWHILE = 1e-8  # reduced worth above which a posterior is offered
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
@@ -79,7 +86,7 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
     random, master = np.random.default_rng(0), CoverProgramme(x, max(leakage, DUST))
     while True:
         spends = leaked(points, g, secret)
-        master.offer(points, xlogx(points).sum(axis=1), np.where(spends > NOTHING, spends, 0.0))
+        master.offer(points, xlogx(points).sum(axis=1), np.where(spends > NOISE, spends, 0.0))
         weights, prices, rate = master.solve()
         points = _ascended(master.points[weights > START], prices, rate, g, secret, random, budget)
         if len(points) == 0 or budget.over:

@@ -84,13 +84,13 @@ class LossProgramme(ConicProgramme):
         nu, length, us = self.fresh(count), self.fresh(count), problem.p.shape[1]
         start = y * problem.inputs + (s * us if problem.reads_both else 0)
         columns = (start[:, None] + np.arange(us))[:, :, None]
-        p = problem.ball.conditional[s]
+        p = problem.conditional[s]
         return nu, length, self.cells(p, r, nu, length, columns, np.full((count, us, 1), factor))
 
 
 def privacy(programme: LossProgramme, y: Ints, s1: Ints, s2: Ints) -> tuple[ConeCells, ConeCells]:
     """All cones of the listed pairs; the cells that price Q1 and Q2."""
-    problem, mass, slack = programme.problem, programme.problem.ball.marginal, programme.problem.ball.slack
+    problem, mass, slack = programme.problem, programme.problem.marginal, programme.problem.slack
     one, c = np.ones(len(y)), slack + mass[s1] + mass[s2]
     beta = slack / c
     r = np.sqrt(beta)
@@ -123,9 +123,9 @@ def evenly(programme: LossProgramme, y: Ints, s1: Ints, s2: Ints) -> tuple[Ints,
 
     Returns the rows that price the pairs, and the cells [y·|S| + s, u] that price N and M of one output and secret.
     """
-    problem, ball = programme.problem, programme.problem.ball
+    problem = programme.problem
     outputs, secrets = (x.ravel() for x in np.indices((problem.outputs, problem.p.shape[0])))
-    r = np.sqrt(1.0 - 1.0 / spread_of(0.5 * ball.slack, ball.marginal[secrets]))
+    r = np.sqrt(1.0 - 1.0 / spread_of(0.5 * problem.slack, problem.marginal[secrets]))
     one, levels, cells = np.ones(len(r)), [], []
     for factor in (-1.0, 1.0):  # N at least the greatest mean, M at most the least
         level = programme.fresh(len(r))
@@ -207,7 +207,7 @@ def solve_by_cones(
 def _readers(programme: LossProgramme, exact: PairIndex | None) -> list[Reader]:
     """Put the privacy constraints into the program: at P̂, of all pairs, or of some with the others relaxed."""
     problem = programme.problem
-    if problem.ball.radius <= 0.0:
+    if problem.privacy_radius <= 0.0:
         return [_as_rows(programme, centre_cuts(problem))]
     if exact is None:
         return [_exactly(programme, all_pairs(problem.outputs, problem.p.shape[0]))]

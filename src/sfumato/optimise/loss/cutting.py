@@ -1,57 +1,51 @@
-"""Least loss by linear programmes: bounded ratios with floors, any distribution at once, and cuts over a ball."""
+"""Least loss by linear programmes: bounded ratios with floors, which are all there is to it at P̂ or over every
+distribution, and cuts over a ball."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import DUST, MARGIN, Floats
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
-from sfumato.optimise.loss.problem import (
-    LeastLoss,
-    LossProblem,
-    PairCuts,
-    all_pairs,
-    all_worst,
-    constant,
-    mended,
-    merge_ghosts,
-    priced,
-)
-from sfumato.optimise.repair import goal, lifted
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, mended, priced
 
 # --- bounded ratios with a floor under every output -------------------------------------------------------------------
 
 
 class FloorProgramme:
-    """The LP over Q[y, x], floors m_y and the loss D, with m_y ≤ mean_k·Q(y|·) ≤ e m_y for the rows of mean[k, x].
+    """The LP over Q[y, x], floors f and the loss D, with mean_k·Q(y|·) ≤ e mean_l·Q(y|·) for the rows of mean[k, x].
 
-    A floor for every output turns k² ratios into 2k rows. Whatever else is asked for is appended after them.
+    One floor for every output turns k² ratios into 2k rows: f_y ≤ mean_k·Q(y|·) ≤ e f_y. Where means of the same
+    secret are not compared (`own` says whose each is), every secret has a top and a bottom, B_ys ≤ mean_k·Q ≤ T_ys,
+    and T_ys1 ≤ e B_ys2 for s1 ≠ s2. Whatever else is asked for is appended after these rows.
     """
 
     def __init__(
         self, outputs: int, mean: Floats, e: float, cost: Floats | None = None,
-        ends: tuple[float, float] = (-INFINITY, INFINITY),
+        ends: tuple[float, float] = (-INFINITY, INFINITY), own: Ints | None = None,
     ) -> None:
         """With cost[y, x] the loss is Σ cost·Q; without, it is D, which lies between `ends`."""
-        (k, xs), size = mean.shape, outputs * mean.shape[1]
-        self.shape, self.mean, self.e = (outputs, xs), mean, e
+        xs, size = mean.shape[1], outputs * mean.shape[1]
+        self.outputs, self.mean = outputs, mean
+        self.high, self.low, self.apart = _floors(len(mean), e, own)
+        self.extra = outputs * self.high.shape[1] + 1  # variables after Q
         first = np.zeros(size) if cost is None else cost.ravel()
-        objective = np.concatenate([first, np.zeros(outputs), [float(cost is None)]])
-        lower, upper = np.append(np.zeros(size + outputs), ends[0]), np.append(np.ones(size + outputs), ends[1])
+        objective = np.concatenate([first, np.zeros(self.extra - 1), [float(cost is None)]])
+        lower, upper = (np.append(np.full(len(objective) - 1, x), end) for x, end in zip((0.0, 1.0), ends, strict=True))
         self.lp = LinearProgramme(objective, lower, upper)
-        each, blank = sparse.eye(outputs), sparse.csr_matrix((outputs * k, 1))
-        means, floor = sparse.kron(each, sparse.csr_matrix(mean)), sparse.kron(each, np.ones((k, 1)))
-        sums = [sparse.kron(np.ones((1, outputs)), sparse.eye(xs)), sparse.csr_matrix((xs, outputs + 1))]
-        self.lp.equal(sparse.hstack(sums), 1.0)
-        self.lp.at_most(sparse.hstack([means, -e * floor, blank]))
-        self.lp.at_most(sparse.hstack([-means, floor, blank]))
+        sums = sparse.kron(np.ones((1, outputs)), sparse.eye(xs))
+        self.lp.equal(sparse.hstack([sums, sparse.csr_matrix((xs, self.extra))]), 1.0)
+        blank = np.zeros((len(self.apart), xs))
+        for means, floors in ((mean, -self.high), (-mean, self.low), (blank, self.apart)):
+            sides = [sparse.kron(sparse.eye(outputs), sparse.csr_matrix(x)) for x in (means, floors)]
+            self.lp.at_most(sparse.hstack([*sides, sparse.csr_matrix((outputs * len(means), 1))]))
         self.base = self.lp.rows
 
     def lose(self, cost: Floats) -> None:
         """Append D ≥ Σ cost·Q for the costs [y, x] of one source."""
-        self.lp.at_most(np.concatenate([cost.ravel(), np.zeros(self.shape[0]), [-1.0]])[None, :])
+        self.lp.at_most(np.concatenate([cost.ravel(), np.zeros(self.extra - 1), [-1.0]])[None, :])
 
     def proved(self, solution: Solution, cost: Floats) -> float:
         """The loss from below by weak duality, whatever HiGHS says: prices of the floors, clipped to be valid.
@@ -59,98 +53,21 @@ class FloorProgramme:
         cost[y, x] is that of the priced source, with the priced rows that were appended; columns of Q lie in the
         simplex and floors in [0, 1].
         """
-        price = np.maximum(-solution.row_dual[self.shape[1] : self.base], 0.0)
-        up, down = price.reshape(2, self.shape[0], -1)
-        floors = np.minimum(down.sum(axis=1) - self.e * up.sum(axis=1), 0.0).sum()
+        price = np.maximum(-solution.row_dual[self.mean.shape[1] : self.base], 0.0)
+        count = self.outputs * len(self.mean)
+        up, down, apart = (x.reshape(self.outputs, -1) for x in np.split(price, [count, 2 * count]))
+        floors = np.minimum(down @ self.low - up @ self.high + apart @ self.apart, 0.0).sum()
         return float((cost + (up - down) @ self.mean).min(axis=0).sum() + floors)
 
 
-# --- whatever the distribution is: one linear programme ---------------------------------------------------------------
-# P(y|s1) ≤ e^ε P(y|s2) for every distribution means Q(y|s1,u) ≤ e^ε Q(y|s2,u') for all u, u' and s1 ≠ s2 [000, Prop.
-# 3]: with T_{ys} ≥ Q(y|s,·) ≥ B_{ys} that is T_{ys1} ≤ e^ε B_{ys2}. Rows of the same secret stay free, as in SRR.
-
-
-def least_loss_anywhere(problem: LossProblem) -> LeastLoss:
-    """The least E d(U, Y) at P̂, or at the worst input with robust utility, and a bound from the prices of the LP.
-
-    Only the centre and the distances of the problem are used; its radius does not matter.
-    """
-    solution = _programme(problem).solve()
-    q = _mended(problem, merge_ghosts(problem, problem.columns(solution.x)))
-    return LeastLoss(q, _loss(problem, q), _bound(problem, solution), "lp")
-
-
-def _programme(problem: LossProblem) -> LinearProgramme:
-    """Over Q[y, x], T[y, s], B[y, s] and D; rows: sums, T − Q ≥ 0, Q − B ≥ 0, e^ε B − T ≥ 0, D − loss(s, u) ≥ 0."""
-    ys, xs, (ss, us) = problem.outputs, problem.inputs, problem.p.shape
-    size, sides, groups = ys * xs, ys * ss, ss if problem.reads_both else 1
-    robust = problem.robust_utility
-    cost = np.concatenate([np.zeros(size) if robust else problem.cost(problem.p).ravel(), np.zeros(2 * sides), [1.0]])
-    top = float(problem.distance.max())
-    lp = LinearProgramme(cost, np.zeros(len(cost)), np.append(np.ones(size + 2 * sides), top if robust else 0.0))
-    sums = sparse.hstack([sparse.kron(np.ones((1, ys)), sparse.eye(xs)), sparse.csr_matrix((xs, 2 * sides + 1))])
-    lp.equal(sums, 1.0)
-    y, s, u = (x.ravel() for x in np.indices((ys, ss, us)))
-    cell = sparse.csr_matrix((np.ones(len(y)), (np.arange(len(y)), y * xs + (s % groups) * us + u)), (len(y), size))
-    side = sparse.csr_matrix((np.ones(len(y)), (np.arange(len(y)), y * ss + s)), (len(y), sides))
-    empty = sparse.csr_matrix((len(y), sides))
-    blank = sparse.csr_matrix((len(y), 1))
-    lp.at_least(sparse.hstack([-cell, side, empty, blank]))
-    lp.at_least(sparse.hstack([cell, empty, -side, blank]))
-    at, first, second = all_pairs(ys, ss)
-    k = np.arange(len(at))
-    rows = np.concatenate([k, k])
-    columns = np.concatenate([size + at * ss + first, size + sides + at * ss + second])
-    values = np.concatenate([-np.ones(len(k)), np.full(len(k), np.exp(problem.epsilon))])
-    lp.at_least(sparse.csr_matrix((values, (rows, columns)), (len(k), len(cost))))
-    if robust:
-        at_cell = (s * us + u, y * xs + (s % groups) * us + u)
-        loss = sparse.csr_matrix((problem.distance[u, y], at_cell), (ss * us, size))
-        lp.at_least(sparse.hstack([-loss, sparse.csr_matrix((ss * us, 2 * sides)), np.ones((ss * us, 1))]))
-    return lp
-
-
-def _bound(problem: LossProblem, solution: Solution) -> float:
-    """Weak duality with prices clipped to be valid: Σ_x min_y of the priced cost, and boxes [0, 1] for T and B."""
-    ys, xs, (ss, us) = problem.outputs, problem.inputs, problem.p.shape
-    price = np.maximum(solution.row_dual[xs:], 0.0)
-    cells = ys * ss * us
-    up, down = price[:cells].reshape(ys, ss, us), price[cells : 2 * cells].reshape(ys, ss, us)
-    at, first, second = all_pairs(ys, ss)
-    pair = np.zeros((ys, ss, ss))
-    pair[at, first, second] = price[2 * cells : 2 * cells + len(at)]
-    p = problem.p
-    if problem.robust_utility:
-        shares = price[2 * cells + len(at) :].reshape(ss, us)
-        p = shares / shares.sum() if shares.sum() > 0.0 else p
-    extra = (up - down) if problem.reads_both else (up - down).sum(axis=1, keepdims=True)
-    reduced = problem.cost(p) + extra.reshape(ys, xs)
-    tops = pair.sum(axis=2) - up.sum(axis=2)
-    bottoms = down.sum(axis=2) - np.exp(problem.epsilon) * pair.sum(axis=1)
-    return float(reduced.min(axis=0).sum() + np.minimum(tops, 0.0).sum() + np.minimum(bottoms, 0.0).sum())
-
-
-def _mended(problem: LossProblem, q: Floats) -> Floats:
-    """Q with what its rows exceed paid by a constant law."""
-    if problem.p.shape[0] < 2:
-        return q
-    if problem.epsilon <= 2.0 * MARGIN:
-        return np.repeat(q.mean(axis=1)[:, None], problem.inputs, axis=1)
-    e = float(np.exp(goal(problem.epsilon)))
-    same = np.eye(problem.p.shape[0], dtype=bool)
-
-    def excess(q: Floats) -> Floats:
-        wide = problem.expand(q)
-        over = wide.max(axis=2)[:, :, None] - e * wide.min(axis=2)[:, None, :]
-        return np.asarray(np.where(same, 0.0, over).max(axis=(1, 2)))
-
-    found = lifted(q, excess, e - 1.0)
-    return constant(problem) if found is None else found
-
-
-def _loss(problem: LossProblem, q: Floats) -> float:
-    loss = np.einsum("ysu,uy->su", problem.expand(q), problem.distance)
-    return float(loss.max() if problem.robust_utility else (problem.p * loss).sum())
+def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Floats]:
+    """How floors enter above and below each mean, and the rows that hold them together: [·, floor of an output]."""
+    if own is None:
+        return np.full((means, 1), e), np.ones((means, 1)), np.zeros((0, 1))
+    one = np.eye(int(own.max()) + 1)
+    first, second = np.nonzero(1.0 - one)
+    blank = np.zeros((means, len(one)))
+    return np.hstack([one[own], blank]), np.hstack([blank, one[own]]), np.hstack([one[first], -e * one[second]])
 
 
 # --- over a χ² ball: cutting planes, the pair oracle for privacy, the support function for robust utility -------------
@@ -163,25 +80,26 @@ INWARD = 0.5  # where the oracle looks, two rounds in three, between the best ne
 
 def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
     """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output."""
-    wide, e = problem.expand(q), float(np.exp(problem.epsilon))
-    worst = all_worst(problem.ball, wide)
+    e, worst = float(np.exp(problem.epsilon)), problem.worst(q)
     worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + VIOLATION))]
-    return worst, worst.excess(wide, e)
+    return worst, worst.excess(problem.expand(q), e)
 
 
 class CuttingProgramme(FloorProgramme):
     """The relaxation: the ratios of means at P̂, and the cuts and sources that were met so far."""
 
     def __init__(self, problem: LossProblem) -> None:
-        ball, us = problem.ball, problem.p.shape[1]
-        occupied = np.flatnonzero(ball.marginal > 0.0)
-        mean = np.zeros((len(occupied), problem.inputs))
-        for i, s in enumerate(occupied):
-            start = s * us if problem.reads_both else 0
-            mean[i, start : start + us] = ball.conditional[s]
+        (ss, us), e = problem.p.shape, float(np.exp(problem.epsilon))
+        own = None
+        if np.isinf(problem.radius) and problem.robust_privacy:  # any input against any other [000, Prop. 3]
+            mean, own = np.eye(problem.inputs), np.repeat(np.arange(ss), us) if problem.reads_both else None
+        else:
+            mean = problem.conditional[problem.marginal > 0.0]
+            if problem.reads_both:
+                mean = np.einsum("st,su->stu", np.eye(ss)[problem.marginal > 0.0], mean).reshape(-1, problem.inputs)
         cost = None if problem.utility_radius > 0.0 else problem.cost(problem.p)
         ends = float(problem.distance.min()), float(problem.distance.max())
-        super().__init__(problem.outputs, mean, float(np.exp(problem.epsilon)), cost, ends)
+        super().__init__(problem.outputs, mean, e, cost, ends, own)
         self.problem = problem
         self.cuts, self.age = PairCuts.none(us), np.zeros(0, dtype=np.int64)
         self.sources: list[Floats] = []
@@ -191,7 +109,7 @@ class CuttingProgramme(FloorProgramme):
         """Add privacy cuts."""
         if len(cuts) == 0:
             return
-        self.lp.at_most(cuts.rows(self.problem, self.problem.outputs + 1))
+        self.lp.at_most(cuts.rows(self.problem, self.extra))
         self.cuts = self.cuts + cuts
         self.age = np.concatenate([self.age, np.zeros(len(cuts), dtype=np.int64)])
         self.order += [0] * len(cuts)
@@ -231,9 +149,9 @@ class CuttingSearch:
     def __init__(self, problem: LossProblem, start: PairCuts | None) -> None:
         self.problem, self.master = problem, CuttingProgramme(problem)
         self.robust = problem.utility_radius > 0.0
-        if self.robust:
-            self.master.source(problem.p)
-        if start is not None and problem.ball.radius > 0.0:
+        for p in problem.corners if self.robust else ():
+            self.master.source(p)
+        if start is not None and problem.privacy_radius > 0.0:
             self.master.cut(start)
         self.inner, self.guess = np.zeros((0, 0)), np.inf  # a nearly private point, not yet mended
         self.best, self.value, self.low, self.tried = np.zeros((0, 0)), np.inf, -np.inf, np.inf
@@ -260,7 +178,7 @@ class CuttingSearch:
         for inward in (INWARD, 1.0) if self.inner.size and self.rounds % 3 else (1.0,):
             look = inward * q + (1.0 - inward) * self.inner if inward < 1.0 else q
             add = np.zeros(problem.outputs)
-            if problem.ball.radius > 0.0:
+            if problem.privacy_radius > 0.0:
                 cuts, excess = violated(problem, look)
                 self.master.cut(cuts)
                 fresh += len(cuts)

@@ -14,15 +14,14 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import DUST, SOLVED, Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.problem import support
+from sfumato.optimise.loss.problem import WHOLE, support
 
 # --- sets of source distributions, known by the largest value of a linear function over them --------------------------
 
 
 CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
-WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +64,6 @@ class Sources:
 
 
 CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
-OVERDRAWN = 1e-12  # of a share: what a constant law may miss the budget by
-SEPARATED = 1e-10  # distance from the hull above which the uniform law lies outside
 BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))  # traces of prices whose slope is surely positive
 
 
@@ -145,9 +142,9 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
     if budget <= 0.0:
         return HammingResponse(float("inf"), float("inf"), np.eye(m), np.zeros(m))
     free = least_hamming(sources, 0.0)  # constant laws: those that give one letter always are at the programme's edge
-    if free.value <= budget + OVERDRAWN:
+    if free.value <= budget + DUST:
         return HammingResponse(0.0, 0.0, free.q, free.levels)
-    decided = free.bound > budget + OVERDRAWN  # else nothing above 0 is proved
+    decided = free.bound > budget + DUST  # else nothing above 0 is proved
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
     lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
@@ -226,7 +223,7 @@ def class_of(sources: Sources) -> str:
     for i, j in itertools.pairwise(order):
         c = np.zeros(m)
         c[j], c[i] = 1.0, -1.0
-        if sources.worst(c)[0] > 1e-12:
+        if sources.worst(c)[0] > DUST:
             return "III"
     return "II"
 
@@ -240,11 +237,11 @@ def _holds_uniform(sources: Sources) -> bool:
     for _ in range(CUTTING_ROUNDS):  # min_w ‖w·members − uniform‖₁ through its dual: the separating direction
         found = lp.solve()
         c, gap = found.x[:m], found.x[m]
-        if gap <= SEPARATED:
+        if gap <= SOLVED:
             return True
         value, p = sources.worst(c)
         apart = value - float(c @ uniform)
-        if apart < -SEPARATED or apart <= -gap + 0.1 * SEPARATED:
+        if apart < -SOLVED or apart <= -gap + 0.1 * SOLVED:
             return False
         lp.at_most(np.append(p - uniform, 1.0)[None, :])
     return False

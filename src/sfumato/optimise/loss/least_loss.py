@@ -17,7 +17,7 @@ from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
 from sfumato.optimise.loss.cutting import solve_by_cuts
 from sfumato.optimise.loss.hamming import Sources
 from sfumato.optimise.loss.least_told import least_distortion
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, exactly_at
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs
 
 SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
 FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
@@ -28,18 +28,19 @@ NEARLY = (3e-3, 3e-2, 1e-6)  # a ratio this close to e^ε earns a pair its exact
 PROGRAMMES = 6  # of growing sets of pairs
 NEXT = 1.5  # of the time of the last programme: what the next may need
 POINT = 60.0  # seconds for one point of a curve
-ENDS = (0.0, 1.0)  # two ε whose programmes give all the others
 
 
 def few_cones(problem: LossProblem) -> bool:
     """Whether the cones of all pairs are the fastest way."""
     ss, us = problem.p.shape
-    return problem.ball.radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
+    return problem.privacy_radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
 
 
 def engine_for(problem: LossProblem) -> str:
     """Linear problems by LP; small ones by the cones of all pairs; large ones by cuts or the cones of some pairs."""
-    if problem.ball.radius <= 0.0:
+    if math.isinf(problem.privacy_radius):
+        return "cuts"  # cones are those of a ball
+    if problem.privacy_radius <= 0.0:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
     flat = problem.p.shape[1] <= FEW_VALUES and problem.radius <= SMALL_BALL
     return "cuts" if flat and not few_cones(problem) else "cones"
@@ -50,9 +51,9 @@ def least_loss(
     start: PairCuts | None = None,
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound."""
-    if problem.epsilon <= 0.0 and problem.ball.radius > 0.0:
+    if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
         return best_constant(problem)
-    chosen = engine_for(problem) if engine == "auto" else engine
+    chosen = engine_for(problem) if engine == "auto" or math.isinf(problem.privacy_radius) else engine
     if chosen == "cuts":
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start)
     if few_cones(problem):
@@ -74,7 +75,7 @@ def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: B
     Now and then (about one small table in a hundred at n = 15,000) two secrets weigh so differently that prices are
     good to a few digits only, while the mechanism is right: the linear programme over the members prices them anew.
     """
-    if cone.within(tolerance) or problem.ball.radius <= 0.0 or budget.over:
+    if cone.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return cone
     within = budget.part(1.0, PROVING)
     cut = solve_by_cuts(problem, tolerance=tolerance, budget=within, start=cone.cuts, known=cone)
@@ -115,7 +116,7 @@ def _better(best: LeastLoss, found: LeastLoss) -> LeastLoss:
 
 
 def _nearly_broken(problem: LossProblem, pairs: PairIndex, q: Floats, turn: int) -> Bools:
-    ratio = exactly_at(problem.ball, problem.expand(q), *pairs).ratio
+    ratio = problem.worst(q, pairs).ratio
     return np.asarray(ratio > float(np.exp(problem.epsilon)) * (1.0 - NEARLY[min(turn, 2)]))
 
 
@@ -145,18 +146,18 @@ class ConeFamily:
     """
 
     def __init__(self, problem: LossProblem, tolerance: float) -> None:
-        first, second = (ConeForm.of(replace(problem, epsilon=x)) for x in ENDS)
+        first, second = (ConeForm.of(replace(problem, epsilon=x)) for x in (0.0, math.log(2.0)))  # e^ε is 1, and 2
         accuracy = min(max(EARNEST * tolerance, REPAIRED), 1e-8)
         self.form, self.tolerance = first, tolerance
         self.solver = first.programme.solver(first.cost, tolerance=accuracy)
         self.data = first.programme.matrix().data
-        self.rise = (second.programme.matrix().data - self.data) / (math.exp(ENDS[1]) - math.exp(ENDS[0]))
+        self.rise = second.programme.matrix().data - self.data
 
     def answer(self, problem: LossProblem) -> LeastLoss:
         """The answer at the ε of `problem`."""
         if problem.epsilon <= 0.0:
             return least_loss(problem, tolerance=self.tolerance)
-        entries = self.data + self.rise * (math.exp(problem.epsilon) - math.exp(ENDS[0]))
+        entries = self.data + self.rise * math.expm1(problem.epsilon)
         return proved(problem, self.form.read(problem, self.solver.solve(entries)), tolerance=self.tolerance)
 
 

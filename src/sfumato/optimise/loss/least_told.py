@@ -20,7 +20,6 @@ from sfumato.optimise.loss.cutting import FloorProgramme
 from sfumato.optimise.loss.hamming import CUTTING_ROUNDS, Sources
 from sfumato.optimise.repair import lifted
 
-SETTLED = 1e-10  # relative gap at which a linear programme is settled
 SMALLEST = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
 Found = TypeVar("Found")
 
@@ -58,7 +57,7 @@ def least_distortion(
         if reached < value:
             best, value = q, reached
         decided = budget is not None and (value <= budget or low > budget)
-        if decided or value - low <= SETTLED * max(1.0, abs(value)):
+        if decided or value - low <= SOLVED * max(1.0, abs(value)):
             break
         fresh = p[None, :]
     return value, low, best, used

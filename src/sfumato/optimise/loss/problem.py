@@ -15,44 +15,16 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.errors import InputError
+from sfumato.joint import Joint
 from sfumato.optimise.arrays import GHOST, MARGIN, Floats, Ints
 from sfumato.optimise.repair import goal, lifted, mixed
-from sfumato.uncertainty.chi_square import greatest_mean, worst_pairs
-from sfumato.uncertainty.sets import quotient
+from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
+from sfumato.uncertainty.sets import Anything, Exactly, UncertaintySet
 
+WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
 SUM_ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
 
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
-
-
-@dataclass(frozen=True, eq=False)
-class PairBall:
-    """The χ² ball F around p[s, u] with radius B, as privacy constraints see it."""
-
-    p: Floats
-    radius: float
-
-    @cached_property
-    def slack(self) -> float:
-        """b = √(B+1) − 1, written without cancellation."""
-        return float(self.radius / (np.sqrt(self.radius + 1.0) + 1.0))
-
-    @cached_property
-    def marginal(self) -> Floats:
-        """P̂_s."""
-        return np.asarray(self.p.sum(axis=1), dtype=np.float64)
-
-    @cached_property
-    def conditional(self) -> Floats:
-        """P̂_{u|s}; rows of empty secrets are zero."""
-        total = self.marginal[:, None]
-        return np.divide(self.p, total, out=np.zeros_like(self.p), where=total > 0.0)
-
-    @cached_property
-    def centre(self) -> Floats:
-        """P̂_{u|s} for searches: uniform for empty secrets, whose conditional is free anyway."""
-        empty = self.marginal[:, None] <= 0.0
-        return np.where(empty, 1.0 / self.p.shape[1], self.conditional)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +76,6 @@ class WorstPairs(PairCuts):
     ratio: Floats
 
 
-def exactly_at(ball: PairBall, q: Floats, y: Ints, s1: Ints, s2: Ints) -> WorstPairs:
-    """The exact worst case of the listed pairs; at radius zero the ratio at P̂, for secrets that occur."""
-    if ball.radius <= 0.0:
-        r1, r2 = ball.conditional[s1], ball.conditional[s2]
-        ratio = quotient(np.einsum("ku,ku->k", r1, q[y, s1]), np.einsum("ku,ku->k", r2, q[y, s2]))
-        return WorstPairs(y, s1, s2, r1, r2, ratio)
-    mass, centre = ball.marginal, ball.centre
-    found = worst_pairs(q[y, s1], centre[s1], mass[s1], q[y, s2], centre[s2], mass[s2], ball.slack)
-    return WorstPairs(y, s1, s2, found.first, found.second, found.ratio)
-
-
 def all_pairs(ys: int, ss: int) -> PairIndex:
     """Every output with every ordered pair of different secrets."""
     y, s1, s2 = (x.ravel() for x in np.indices((ys, ss, ss)))
@@ -122,27 +83,16 @@ def all_pairs(ys: int, ss: int) -> PairIndex:
     return y[keep], s1[keep], s2[keep]
 
 
-def all_worst(ball: PairBall, q: Floats) -> WorstPairs:
-    """The worst case of every pair of secrets, for every output that is sent; at radius zero of secrets that occur."""
-    y, s1, s2 = all_pairs(*q.shape[:2])
-    seen = (ball.marginal > 0.0) | (ball.radius > 0.0)
-    keep = (q.max(axis=(1, 2))[y] > 0.0) & seen[s1] & seen[s2]
-    return exactly_at(ball, q, y[keep], s1[keep], s2[keep])
-
-
-def worst_per_output(ball: PairBall, q: Floats) -> Floats:
-    """Greatest ratio of each output over pairs of secrets and F; an output never sent counts as 1."""
-    found, worst = np.ones(len(q)), all_worst(ball, q)
-    np.maximum.at(found, worst.y, worst.ratio)
-    return found
-
-
 def support(c: Floats, p: Floats, radius: float) -> tuple[float, Floats]:
     """max ⟨c, P⟩ over {P : Σ p²/P ≤ 1 + B} from above, by duality, and a P that attains it up to rounding.
 
-    max = min_{μ ≥ max c} μ − (Σ p √(μ − c))²/(B + 1) [002, Thm 2, simplified]: any μ bounds it from above.
+    max = min_{μ ≥ max c} μ − (Σ p √(μ − c))²/(B + 1) [002, Thm 2, simplified]: any μ bounds it from above. B = ∞ is
+    every distribution, and the greatest c.
     """
     flat, centre = c.ravel(), p.ravel()
+    if np.isinf(radius):
+        corner = np.eye(flat.size)[int(flat.argmax())].reshape(p.shape)
+        return float(flat.max()), corner
     if radius <= 0.0:
         return float(flat @ centre), p.copy()
     best = greatest_mean(flat[None, :], centre[None, :], np.array([1.0 + radius]))
@@ -157,7 +107,10 @@ SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until
 
 @dataclass(frozen=True, eq=False)
 class LossProblem:
-    """One of NUNP, NURP, RUNP, RURP. distance[u, y]; the mechanism reads (s, u), or u alone."""
+    """One of NUNP, NURP, RUNP, RURP over a χ² ball, which is P̂ at radius 0 and every distribution at radius ∞.
+
+    distance[u, y]; the mechanism reads (s, u), or u alone.
+    """
 
     p: Floats
     radius: float
@@ -169,24 +122,53 @@ class LossProblem:
 
     def __post_init__(self) -> None:
         p, d = self.p, self.distance
-        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > 1e-9:
+        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > WHOLE:
             raise InputError("p must be a matrix [s, u] of probabilities that sum to 1.")
         if d.ndim != 2 or d.shape[0] != p.shape[1] or not np.all(np.isfinite(d)):
             raise InputError(f"distance must be a finite matrix [u, y] with {p.shape[1]} rows, got shape {d.shape}.")
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
             raise InputError(f"epsilon must be a finite number of nats, zero or more, got {self.epsilon}.")
-        if not (np.isfinite(self.radius) and self.radius >= 0.0):
-            raise InputError(f"radius must be finite and zero or more, got {self.radius}.")
+        if not self.radius >= 0.0:
+            raise InputError(f"radius must be zero or more, got {self.radius}.")
+
+    @property
+    def privacy_radius(self) -> float:
+        """Radius of the set that privacy must hold over."""
+        return self.radius if self.robust_privacy else 0.0
 
     @cached_property
-    def ball(self) -> PairBall:
-        """The set that privacy must hold over."""
-        return PairBall(self.p, self.radius if self.robust_privacy else 0.0)
+    def within(self) -> UncertaintySet:
+        """That set."""
+        joint, radius = Joint.from_probabilities(self.p), self.privacy_radius
+        if np.isinf(radius):
+            return Anything(joint)
+        return ChiSquareBall(joint, radius=radius) if radius > 0.0 else Exactly(joint)
+
+    @cached_property
+    def marginal(self) -> Floats:
+        """P̂_s."""
+        return np.asarray(self.p.sum(axis=1), dtype=np.float64)
+
+    @cached_property
+    def conditional(self) -> Floats:
+        """P̂_{u|s}; rows of empty secrets are zero."""
+        total = self.marginal[:, None]
+        return np.divide(self.p, total, out=np.zeros_like(self.p), where=total > 0.0)
+
+    @property
+    def slack(self) -> float:
+        """b = √(B+1) − 1, written without cancellation."""
+        return float(self.privacy_radius / (np.sqrt(self.privacy_radius + 1.0) + 1.0))
 
     @property
     def utility_radius(self) -> float:
         """Radius of the set that the distortion is the worst of."""
         return self.radius if self.robust_utility else 0.0
+
+    @property
+    def corners(self) -> Floats:
+        """Sources [k, s, u] that a worst loss is begun with: P̂, or all there are where any distribution may occur."""
+        return np.eye(self.p.size).reshape(-1, *self.p.shape) if np.isinf(self.utility_radius) else self.p[None]
 
     @property
     def outputs(self) -> int:
@@ -216,6 +198,25 @@ class LossProblem:
         loss = np.einsum("ysu,uy->su", self.expand(q), self.distance)
         return support(loss, self.p, self.utility_radius)
 
+    def worst(self, q: Floats, pairs: PairIndex | None = None) -> WorstPairs:
+        """The worst case of the listed pairs, or of every pair of secrets and output that is sent; q[y, x].
+
+        At radius 0 secrets that never occur have none.
+        """
+        wide = self.expand(q)
+        if pairs is None:
+            y, s1, s2 = all_pairs(*wide.shape[:2])
+            seen = (self.marginal > 0.0) | (self.privacy_radius > 0.0)
+            keep = (wide.max(axis=(1, 2))[y] > 0.0) & seen[s1] & seen[s2]
+            pairs = y[keep], s1[keep], s2[keep]
+        y, s1, s2 = pairs
+        found = self.within.pairs(wide[y, s1], wide[y, s2], s1, s2)
+        return WorstPairs(y, s1, s2, found.first, found.second, found.ratio)
+
+    def excess(self, q: Floats, e: float) -> Floats:
+        """Per output the greatest P(y|s1) − e·P(y|s2) over the set, at least 0."""
+        return self.worst(q).excess(self.expand(q), e)
+
     def columns(self, x: Floats) -> Floats:
         """Q[y, x] from the first entries of a solver's answer, columns summing to 1."""
         q = np.maximum(x[: self.outputs * self.inputs].reshape(self.outputs, -1), 0.0)
@@ -224,10 +225,9 @@ class LossProblem:
 
 def centre_cuts(problem: LossProblem) -> PairCuts:
     """The constraints at P̂ itself for every output and pair of occupied secrets."""
-    ball = PairBall(problem.p, 0.0)
     y, s1, s2 = all_pairs(problem.outputs, problem.p.shape[0])
-    keep = (ball.marginal[s1] > 0.0) & (ball.marginal[s2] > 0.0)
-    return PairCuts(y[keep], s1[keep], s2[keep], ball.conditional[s1[keep]], ball.conditional[s2[keep]])
+    keep = (problem.marginal[s1] > 0.0) & (problem.marginal[s2] > 0.0)
+    return PairCuts(y[keep], s1[keep], s2[keep], problem.conditional[s1[keep]], problem.conditional[s2[keep]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +277,8 @@ def _squares(p: Floats, r: Floats) -> Floats:
 
 def _moved(problem: LossProblem, s1: Ints, s2: Ints, r1: Floats, r2: Floats) -> tuple[Floats, Floats]:
     """(R1, R2) moved towards P̂ just enough that h1 + h2 ≤ C."""
-    ball = problem.ball
-    mass, centre = ball.marginal, ball.conditional
-    c = ball.slack + mass[s1] + mass[s2]
+    mass, centre = problem.marginal, problem.conditional
+    c = problem.slack + mass[s1] + mass[s2]
 
     def size(r: Floats, s: Ints) -> Floats:
         return np.asarray(np.sqrt(_squares(problem.p[s], r)))
@@ -329,18 +328,13 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
 
     A first trace of it is added unseen over a ball, because a check costs more than the trace.
     """
-    ball, q = problem.ball, merge_ghosts(problem, q)
-
-    def excess(q: Floats, e: float) -> Floats:
-        wide = problem.expand(q)
-        return all_worst(ball, wide).excess(wide, e)
-
+    q, robust = merge_ghosts(problem, q), problem.privacy_radius > 0.0
     if problem.p.shape[0] < 2:
         return q
     if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where they are equal without rounding
-        return q if ball.radius <= 0.0 and not excess(q, 1.0).any() else constant(problem)
-    e, robust = float(np.exp(goal(problem.epsilon))), ball.radius > 0.0
-    found = lifted(mixed(q, TRACE * q.max(axis=1)) if robust else q, lambda q: excess(q, e), e - 1.0)
+        return q if not robust and not problem.excess(q, 1.0).any() else constant(problem)
+    e = float(np.exp(goal(problem.epsilon)))
+    found = lifted(mixed(q, TRACE * q.max(axis=1)) if robust else q, lambda q: problem.excess(q, e), e - 1.0)
     return constant(problem) if found is None else found
 
 
