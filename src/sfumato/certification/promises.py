@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.decimals import with_unit
 from sfumato.errors import listed
 from sfumato.joint import Noise
 from sfumato.mechanism import Mechanism
@@ -33,10 +34,11 @@ class PromisesTold:
     @property
     def sentence(self) -> str:
         if self.promised is None:
-            level = f"up to {self.total:.4g} nats" if self.total < float("inf") else "possibly everything"
+            most = f"up to {with_unit(f'{self.total:.4g}', 'nat')}"
+            level = most if self.total < float("inf") else "possibly everything"
             return f"{self.who} learns {level}: nothing is promised there"
         beside = f", {self.total:.4g} with what the mechanism file tells" if self.total > self.promised else ""
-        return f"{self.who} learns at most {self.promised:.4g} nats about the secret{beside}"
+        return f"{self.who} learns at most {with_unit(f'{self.promised:.4g}', 'nat')} about the secret{beside}"
 
 
 def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[PromisesTold, ...]:

@@ -144,6 +144,7 @@ def plan(
 
 
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
+NO_ADVICE = "None: at this level no method tells anything that could be estimated from. Ask for a larger --epsilon."
 WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
 
 
@@ -281,7 +282,8 @@ def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None
             story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
         _errors(found, at)
         heading(f"\nAdvice at ε = {at:.3g}")
-        pairs([(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))])
+        told = [(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))]
+        pairs(told) if told else story(NO_ADVICE)
     if found.missing:
         heading("\nWithout a design")
         pairs(_absent(found))

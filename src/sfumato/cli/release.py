@@ -45,8 +45,10 @@ DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming", "tables", "design", "design_epsilon", "public", "delta", "at_most", "releases",
+    "counts_in",
 )
-UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
+UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher",
+          "counts_in"}
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sfumato.decimals import with_unit
 from sfumato.demand import loaded
 from sfumato.designers.base import LARGEST, REGISTERED, Design, Draft, Task, finished, keywords_of
 from sfumato.designers.closed_forms import SHARE
@@ -106,7 +107,8 @@ def _planned(
     if not each >= epsilon:
         beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
         raise InputError(
-            f"{releases} releases within {budget:g} nats{beside} leave {each:.6g} for each, less than ε = {epsilon:g}."
+            f"{releases} releases within {with_unit(f'{budget:g}', 'nat')}{beside} leave {each:.6g} for "
+            f"each, less than ε = {epsilon:g}."
             " Plan fewer releases, a larger budget, or a smaller ε."
         )
     return each

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.distances import Distance, measured
-from sfumato.errors import InputError, checked_epsilon, unknown
+from sfumato.errors import LIMIT_OF_TIME, InputError, checked_epsilon, option, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
@@ -52,7 +52,8 @@ def distortion(
     every mechanism with these outputs.
     """
     if task.notion != "rldp":
-        raise InputError(f"distortion is for notion='rldp', got {task.notion!r}.")
+        wanted = option("--notion rldp", "notion='rldp'")
+        raise InputError(f"distortion is for {wanted}", value=task.notion)
     if not isinstance(task.within, ChiSquareBall | Exactly | Anything):
         raise InputError(f"distortion needs a χ² ball, Exactly or Anything, got a set of kind {task.within.kind!r}.")
     if isinstance(task.within, Anything) and not robust_privacy:
@@ -60,7 +61,7 @@ def distortion(
     if engine not in ENGINES:
         raise unknown("an engine", engine, ENGINES)
     if not (0 < tolerance < 1) or (time_limit is not None and not time_limit > 0):
-        raise InputError(f"tolerance and time_limit must be positive, got {tolerance!r} and {time_limit!r}.")
+        raise InputError(f"tolerance and {LIMIT_OF_TIME} must be positive, got {tolerance!r} and {time_limit!r}.")
     chosen = isinstance(outputs, str)
     if chosen and outputs != "chosen":
         raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")
@@ -129,7 +130,8 @@ def _chosen(
     designed again for the moved outputs together with the useful values.
     """
     if not measure.movable or measure.values is None:
-        raise InputError("outputs='chosen' needs distance 'squared' or 'absolute': outputs must be points of the line.")
+        chosen = option("--outputs chosen", "outputs='chosen'")
+        raise InputError(f"{chosen} needs distance 'squared' or 'absolute': outputs must be points of the line.")
     own = np.unique(measure.values)
     grid = np.unique(np.concatenate([own, (own[1:] + own[:-1]) / 2]))
     for _ in range(CHOOSING):

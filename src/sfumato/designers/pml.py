@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
 from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
-from sfumato.errors import InputError
+from sfumato.errors import LIMIT_OF_TIME, InputError
 from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
@@ -38,7 +38,7 @@ def pml(
     limit, whatever else the machine does.
     """
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=time_limit)
     whole = Budget.of(SECONDS if time_limit is None else time_limit) if working is None else Budget.of_work(working)
     budget = whole.part(1 - PROVING)
     robust = robust_or_known(task, "pml")

@@ -15,7 +15,7 @@ from sfumato.designers.aiming import seconds_of
 from sfumato.designers.base import RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.curves import along, curve_seconds
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import LIMIT_OF_TIME, InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.carrying import Carried
@@ -283,7 +283,7 @@ def _budget(time_limit: float | None, progress: Progress | None, working: float 
     if time_limit is None:
         return Budget.of_work(SHARE * (patience() * SECONDS if working is None else working), progress)
     if not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=time_limit)
     return Budget.of(SHARE * time_limit, progress)
 
 

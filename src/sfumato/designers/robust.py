@@ -13,7 +13,7 @@ from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.designers.splitting import ir
-from sfumato.errors import InputError
+from sfumato.errors import LIMIT_OF_TIME, InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.all_levels import informative_along
@@ -45,7 +45,7 @@ CARRIED = "carried"  # among the details of a draft, for the next ε
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
     """The time of a whole design: by the clock on the wall where somebody says it, else of counted work."""
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=time_limit)
     if time_limit is not None:
         return Budget.of(time_limit, progress)
     return Budget.counted(usual_seconds(task), progress)
