@@ -447,7 +447,8 @@ def test_counts_that_cannot_be_kept_are_refused_before_they_are_drawn(folder, se
 def test_counts_are_kept_in_the_folder_that_was_said_and_found_there_again(folder, tmp_path):
     other = tmp_path / "kept"
     other.mkdir()
-    tables = [folder / write(folder, GOOD), tmp_path / write(tmp_path, GOOD)]
+    rows = "sex,town\n" + "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]}\n" for i in range(6000))
+    tables = [folder / write(folder, rows), tmp_path / write(tmp_path, rows)]
     first = [sf.plan(t, "sex", 1.0, "town", design="noisy", method="srr", public="all", counts_in=other) for t in tables]
     for plan in first:
         plan.keep()
