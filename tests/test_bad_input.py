@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato import atomic
 from sfumato.cli import EXIT_CODES, cli
+from sfumato.errors import OutputError
 
 FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]
 PRIVATE = "Xanthippe"  # a value of a row that no message may show
@@ -402,3 +404,101 @@ def test_every_exit_code_of_an_error_is_documented():
 
 def test_estimating_from_a_table_that_does_not_exist_names_the_table(folder):
     refused(folder, ["estimate", str(folder / "nowhere.csv")], 2, "nowhere.csv could not be read: No such file")
+
+
+# What cannot be written or kept is said before any work
+
+
+@pytest.fixture
+def sealed(folder, monkeypatch):
+    """A folder, named by the caller, in which nothing can be made: root is stopped by no permission."""
+    made, locked = atomic.FileDraft.beside, []
+
+    def beside(target):
+        if target.parent in locked:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return made(target)
+
+    monkeypatch.setattr(atomic.FileDraft, "beside", beside)
+    monkeypatch.setattr("sfumato.releasing.planning.designed", lambda *_: pytest.fail("it was designed all the same"))
+    return locked
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_design(folder, sealed, tmp_path, out):
+    (tmp_path / "shut").mkdir()
+    sealed.append(tmp_path / "shut")
+
+    refused(folder, asked(folder, write(folder, GOOD), out=tmp_path / "shut" / out), 6, "could not be written", "Permission")
+
+
+def test_counts_that_cannot_be_kept_are_refused_before_they_are_drawn(folder, sealed, monkeypatch, tmp_path):
+    sealed.append(folder)
+    monkeypatch.setattr("sfumato.releasing.basis.noisy_counts", lambda *_, **__: pytest.fail("noise was drawn"))
+    table, out = folder / write(folder, GOOD), tmp_path / "out.csv"
+
+    for public in ([], ["--public-labels", "all"]):
+        args = ["release", str(table), "--secret", "sex", "--useful", "town", "--epsilon", "1", "--design", "noisy", *public]
+        refused(folder, [*args, "--out", str(out)], 6, "is kept, so that it is paid for once", "--counts-in DIR")
+    with pytest.raises(OutputError, match="counts_in="):
+        sf.plan(table, "sex", 1.0, "town", design="noisy")
+
+
+def test_counts_are_kept_in_the_folder_that_was_said_and_found_there_again(folder, tmp_path):
+    other = tmp_path / "kept"
+    other.mkdir()
+    rows = "sex,town\n" + "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]}\n" for i in range(6000))
+    tables = [folder / write(folder, rows), tmp_path / write(tmp_path, rows)]
+    first = [sf.plan(t, "sex", 1.0, "town", design="noisy", method="srr", public="all", counts_in=other) for t in tables]
+    for plan in first:
+        plan.keep()
+
+    again = [sf.plan(t, "sex", 1.0, "town", design="noisy", method="srr", public="all", counts_in=other) for t in tables]
+
+    assert len(list(other.iterdir())) == 2  # of tables of one name, each its own
+    assert [p.mechanism.joint.noise.draw for p in again] == [p.mechanism.joint.noise.draw for p in first]
+    assert not [p for p in (*folder.iterdir(), *tmp_path.iterdir()) if p.name.endswith(".counts.json")]
+
+
+def test_notes_tell_every_part_of_epsilon(folder):
+    table = folder / write(folder, "sex,town\n" + "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]}\n" for i in range(6000)))
+
+    def parts(useful=()):
+        plan = sf.plan(table, "sex", 2.0, useful, design="noisy", method="srr")
+        plan.keep()
+        said = [float(x) for note in plan.notes for x in re.findall(r"^ε(?:_d)? = ([\d.]+)", note)]
+        left = [float(x) for note in plan.notes for x in re.findall(r"([\d.]+) is left for the rows", note)]
+        return said, left, plan.mechanism.claim.epsilon
+
+    (said, (left,), promised), before = parts(), {p.name for p in folder.iterdir()}
+    assert len(said) == 3 and sum(said) + left == pytest.approx(2.0) and left == pytest.approx(promised)
+    counts = [p for p in folder.glob("*.counts.json") if sf.load_counts(p).counts is not None]
+    counts[0].unlink()  # those of the secret's labels stay, which were drawn alone
+
+    said, (left,), _ = parts()
+
+    assert sum(said) + left == pytest.approx(2.0) and {p.name for p in folder.iterdir()} == before
+
+
+def test_columns_that_a_bundle_cannot_have_are_refused_all_at_once(folder):
+    rows = "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]},{i},{i % 7}\n" for i in range(60))
+    args = ["plan", str(folder / write(folder, f"sex,town,age,kids\n{rows}")), "--secret", "sex", "--useful", "town,age,kids",
+            "--epsilon", "1", "--columns", "bundle", "--bins", "kids=2;4", "--bins", "age=3"]
+
+    refused(folder, args, 2, "edges of age would", "whether values of kids are missing", "labels of sex and town would",
+            "--bins 'age=20;50'", "--missing refuse", "--public-labels all")
+    refused(folder, [*args, "--gap", "0.1", "--aim", "information"], 2, "--aim and --gap are for a single mechanism")
+
+
+@pytest.mark.parametrize(("args", "said"), [
+    (["survey", "--question", "drug: yes, no", "--out", "s.html"], "say --epsilon, or both --once and --forever"),
+    (["survey", "--question", "drug: yes, no", "--epsilon", "1", "--wave", "2"], "Say --once and --forever, not --epsilon"),
+    (["compare", "adult", "--secret", "sex", "--useful", "race", "--time-limit", "-1"], "--time-limit must be"),
+    (["plan", "people.csv", "--secret", "sex", "--useful", "town", "--epsilon", "1", "--time-limit", "-1", *FAST[4:]],
+     "--time-limit must be"),
+])
+def test_errors_of_commands_name_options_as_the_shell_does(folder, monkeypatch, args, said):
+    write(folder, GOOD)
+    monkeypatch.chdir(folder)
+
+    refused(folder, args, 2, said)

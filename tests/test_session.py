@@ -30,10 +30,10 @@ from sfumato.designers.closed_forms import srr
 from sfumato.drawing.randomness import Lane
 from sfumato.errors import At, FileFormatError, OutputError, UnknownName, option, spelled
 from sfumato.mechanism.file import record_of
-from sfumato.processes import Beside, Stopped
 from sfumato.releasing import Session, Wishes, session
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions
+from sfumato.releasing.overlapping import Beside, Stopped
 
 HOME = Path(sf.__file__).parent
 ROWS = 600

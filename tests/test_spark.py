@@ -8,6 +8,7 @@ import json
 import os
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -286,6 +287,21 @@ def test_a_folder_is_written_whole_with_its_manifest(people, tmp_path):
     assert read_manifest(tmp_path / "out.manifest.json").randomness == "system"
     assert pq.read_table(tmp_path / "out.parquet").column_names == ["ill", "town"]
     assert sorted(os.listdir(tmp_path)) == ["out.manifest.json", "out.parquet"]
+
+
+def test_a_folder_that_cannot_be_named_leaves_no_manifest(people, tmp_path, monkeypatch):
+    own = Path.rename
+
+    def rename(path, target):
+        if Path(target).name == "out.parquet":
+            raise PermissionError(13, "Permission denied")
+        return own(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(sf.SfumatoError, match="could not be written"):
+        sf.release(people, SRR, tmp_path / "out.parquet")
+
+    assert os.listdir(tmp_path) == []
 
 
 def test_parts_of_attempts_that_spark_did_not_take_are_left_out(people, tmp_path, monkeypatch):

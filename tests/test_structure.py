@@ -135,6 +135,17 @@ def test_every_public_name_loads():
         assert getattr(sf, name) is not None
 
 
+def test_public_names_are_all_that_a_package_shows_and_mypy_knows_each_where_it_lives():
+    assert [name for name in dir(sf) if not name.startswith("__")] == sorted(set(sf.__all__) - {"__version__"})
+    typed = {
+        alias.name: node.module for node in ast.walk(ast.parse((HOME / "__init__.py").read_text()))
+        if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert {name: typed.get(name) for name in sf._HOME if name != "datasets"} == {
+        name: f"sfumato.{home}" for name, home in sf._HOME.items() if name != "datasets"
+    }
+
+
 def test_every_law_has_its_information():
     from sfumato import mechanism
     from sfumato.mechanism import law

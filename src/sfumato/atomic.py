@@ -207,15 +207,22 @@ D = TypeVar("D", bound=Drafted)
 
 
 def check_target(target: Path, source: Path | None, *, force: bool) -> None:
-    """Refuse to write over the input ever, over another file without force, or into a missing folder."""
+    """Refuse to write over the input ever, over another file without force, or where nothing can be written."""
     if source is not None and target.exists() and os.path.samefile(target, source):
         raise OutputError("is the input", next=ELSEWHERE, where=target)
     if target.is_dir():
         raise OutputError("is a folder", next="Give the name of a file.", where=target)
     if target.exists() and not force:
         raise OutputError("exists", next=OTHERWISE, where=target)
+    check_folder(target)
+
+
+def check_folder(target: Path) -> None:
+    """Refuse a target whose folder is not there or cannot be written, by making a draft there and dropping it."""
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
+    with drafts([target], FileDraft.beside):
+        pass
 
 
 @contextlib.contextmanager

@@ -33,6 +33,15 @@ def at_least(x: float, digits: int = SHORT) -> str:
     return _text(x, digits, ROUND_FLOOR)
 
 
+def with_unit(number: str, unit: str) -> str:
+    """A number with its unit.
+
+    >>> with_unit("1", "nat"), with_unit("0.5", "nat")
+    ('1 nat', '0.5 nats')
+    """
+    return f"{number} {unit}{'' if number == '1' else 's'}"
+
+
 def near(x: float, digits: int = BITS) -> str:
     """A number that is measured and limits nothing, rounded to the nearest."""
     return _text(x, digits, ROUND_HALF_EVEN)

@@ -31,7 +31,7 @@ class _OnDemand(ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._homes, *vars(self)})
+        return sorted({*self._homes, *vars(self).get("__all__", ()), *(x for x in vars(self) if x.startswith("__"))})
 
 
 def loaded(module: str) -> ModuleType:

@@ -54,6 +54,7 @@ def called_public(name: str) -> str:
     return option(f"--public-labels {shlex.quote(name)}", f"public=[{name!r}]")
 
 
+LIMIT_OF_TIME = option("--time-limit", "time_limit")
 AS_CATEGORY = option("--missing category", "missing='category'")
 WHOLE = ("scipy", "highspy", "clarabel", "jinja2", "rich")  # what designs and makes pages; not needed to release
 

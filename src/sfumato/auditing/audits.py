@@ -24,7 +24,7 @@ from sfumato.auditing.attacks import (
 )
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
-from sfumato.errors import ClaimError, DataError, InputError
+from sfumato.errors import ClaimError, DataError, InputError, option
 from sfumato.estimation.tally import manifest_beside
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, load_mechanism
@@ -217,7 +217,8 @@ def _claims(mechanism: Mechanism, epsilon: float | None) -> list[Claim]:
     claim = mechanism.claim
     if claim is None:
         if epsilon is None:
-            raise ClaimError("the mechanism claims nothing", next="Give epsilon= to test LDP about its input.")
+            raise ClaimError("the mechanism claims nothing",
+                             next=f"Give {option('--epsilon', 'epsilon=')} to test LDP about its input.")
         return [Claim("ldp", epsilon)]
     if epsilon is None:
         return [claim, *claim.also]

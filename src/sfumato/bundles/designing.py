@@ -19,7 +19,7 @@ from sfumato.certification.together import certify_bundle
 from sfumato.decimals import LEVEL, at_most, near
 from sfumato.designers.aiming import Z95
 from sfumato.designers.base import LARGEST
-from sfumato.errors import InputError, designed_epsilon, listed, unknown
+from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING
@@ -103,7 +103,7 @@ def _budget(time_limit: float | None, assuming: str) -> Budget | None:
     if time_limit is None:
         return Budget.of_work(SEARCH_SECONDS.get(assuming, 0.0) * patience())
     if not 0 <= time_limit < math.inf:
-        raise InputError("time_limit must be a number of seconds, zero or more", value=time_limit)
+        raise InputError(f"{LIMIT_OF_TIME} must be a number of seconds, zero or more", value=time_limit)
     return Budget.of(time_limit) if time_limit else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.decimals import BITS, at_most, sure
+from sfumato.decimals import BITS, at_most, sure, with_unit
 from sfumato.decimals import total as summed
 from sfumato.errors import listed
 from sfumato.joint import Noise
@@ -36,10 +36,10 @@ class PromisesTold:
     def sentence(self) -> str:
         total = at_most(self.total, BITS)
         if self.promised is None:
-            level = f"up to {total} nats" if self.total < float("inf") else "possibly everything"
-            return f"{self.who} learns {level}: nothing is promised there"
+            most = f"up to {with_unit(total, 'nat')}" if self.total < float("inf") else "possibly everything"
+            return f"{self.who} learns {most}: nothing is promised there"
         beside = f", {total} with what the mechanism file tells" if self.total > self.promised else ""
-        return f"{self.who} learns at most {at_most(self.promised, BITS)} nats about the secret{beside}"
+        return f"{self.who} learns at most {with_unit(at_most(self.promised, BITS), 'nat')} about the secret{beside}"
 
 
 def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[PromisesTold, ...]:

@@ -116,7 +116,7 @@ GROUPS = {
     ),
     "The promise": ("epsilon", "at_most", "notion", "confidence", "reads", "releases"),
     "What the mechanism is designed from": (
-        "design", "design_epsilon", "design_from", "split", "public", "delta",
+        "design", "design_epsilon", "design_from", "split", "public", "delta", "counts_in",
     ),
     "How it is designed": (
         "method", "aim", "time_limit", "gap", "distance", "values", "outputs", "columns", "assuming",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sfumato.atomic import as_output_error, check_target, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
     Answer,
@@ -44,7 +45,14 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
+from sfumato.cli.wording import mechanism_document, promise
+from sfumato.comparing import compare as compared
+from sfumato.comparing.page import advice, error_picture, kept_picture, page
+from sfumato.comparing.running import ENTRANTS, PLAIN, entrants, levels
+from sfumato.datasets import adult
 from sfumato.errors import InputError, listed, spelled
+from sfumato.releasing.planning import joint_of, planned
+from sfumato.utility.ceilings import ceiling
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
@@ -76,10 +84,6 @@ def design(
           --epsilon 1 --out m.json
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
-    from sfumato.atomic import check_target
-    from sfumato.cli.wording import mechanism_document, promise
-    from sfumato.releasing.planning import planned
-
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
     check_target(out, table if isinstance(table, Path) else None, force=force)
@@ -115,8 +119,6 @@ def plan(
     Example:
       sfumato plan people.csv --secret diagnosis --epsilon 1
     """
-    from sfumato.releasing.planning import planned
-
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
     made = planned(table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json))
@@ -144,6 +146,7 @@ def plan(
 
 
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
+NO_ADVICE = "None: at this level no method tells anything that could be estimated from. Ask for a larger --epsilon."
 WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
 
 
@@ -195,10 +198,6 @@ def compare(
       sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
       sfumato compare adult --secret sex --useful race --out compared
     """
-    from sfumato.comparing import compare as compared
-    from sfumato.comparing.page import advice
-    from sfumato.comparing.running import entrants, levels
-
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
@@ -237,11 +236,7 @@ def compare(
 def _joint(
     table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: Options, rules: Options, *, quiet: bool
 ) -> Joint:
-    from sfumato.releasing.planning import joint_of
-
     if str(table) == "adult" and not table.exists() and not any(read.values()):
-        from sfumato.datasets import adult
-
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
@@ -251,9 +246,6 @@ def _joint(
 
 def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
-    from sfumato.atomic import as_output_error, write_all
-    from sfumato.comparing.page import error_picture, kept_picture, page
-
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
         "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
@@ -267,8 +259,6 @@ def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
 
 
 def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None:
-    from sfumato.comparing.page import advice
-
     j = found.joint
     rows = "" if found.n is None else f"; errors are for {found.n:,} released rows"
     story(f"{listed(j.secret.names)} is secret, {listed(j.useful.names)} useful: "
@@ -281,7 +271,8 @@ def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None
             story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
         _errors(found, at)
         heading(f"\nAdvice at ε = {at:.3g}")
-        pairs([(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))])
+        told = [(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))]
+        pairs(told) if told else story(NO_ADVICE)
     if found.missing:
         heading("\nWithout a design")
         pairs(_absent(found))
@@ -304,8 +295,6 @@ def _absent(found: Comparison) -> list[tuple[str, str]]:
 def _ordered(found: Comparison) -> dict[str, str]:
     """Methods and how they are shown: the full promise first, then protocols for scale and others, marked; best first.
     """
-    from sfumato.comparing.running import ENTRANTS, PLAIN
-
     def rank(name: str) -> tuple[bool, bool, float]:
         return (not ENTRANTS[name].comparable, name in PLAIN, -sum(p.nmi or 0.0 for p in found.of(name)))
 
@@ -323,7 +312,6 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
         if any(v is not None for v in by.values()):
             figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
             rows.append([shown, spark([by.get(e) for e in grid], high=1.0), *figures])
-    from sfumato.utility.ceilings import ceiling
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])

@@ -223,6 +223,9 @@ designing = together(
                  "whichever suits its size.  [default: auto; exact where that is asked for elsewhere]"),
     click.option("--design-epsilon", type=float, metavar="EPSILON", help="The part of --epsilon that noisy counts "
                  "take.  [default: chosen by the numbers of rows and labels]"),
+    click.option("--counts-in", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+                 help="The folder where noisy counts and labels are kept, so that they are paid for once.  [default: "
+                 "that of TABLE]"),
     click.option("--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns whose "
                  "labels, and whether some are missing, everybody knows. Of others only those are let in that many "
                  "people have (a stable histogram, paid from --epsilon), unless --labels lists them or --design is "

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.comparing.results import Comparison, FigureCache, Missing, Point, cache_folder, digest
 from sfumato.designers.base import REGISTERED, SHARING, keywords_of
-from sfumato.errors import InputError, designed_epsilon, unknown
+from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
 from sfumato.joint import Joint
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def compare(
     """
     grid, names = levels(epsilon, points), entrants(methods)
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=time_limit)
     asked = question(source, secret, useful, confidence, counting)
     rows = asked.joint.n if n is None else n
     if rows is not None and not (isinstance(rows, int) and rows > 0):

@@ -57,7 +57,7 @@ def shared_secret(releases: Sequence[Mechanism | Bundle]) -> Alphabet | None:
         raise InputError("only sealed mechanisms can be composed: weights must be integers", next="Call sf.seal first.")
     secrets = list(dict.fromkeys(m.secret for m in releases))
     if len({s.names for s in secrets}) > 1:
-        names = " and ".join(dict.fromkeys(", ".join(s.names) for s in secrets))
+        names = " and ".join(dict.fromkeys(", ".join(s.names) or "the whole record" for s in secrets))
         raise InputError(
             f"these mechanisms protect different secrets, {names}",
             next="Compose releases about one secret; a ledger adds up what cannot be composed.",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.decimals import percent
+from sfumato.decimals import percent, with_unit
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.splitting import ir
@@ -182,7 +182,7 @@ class Foreseen(Framed):
     def lines(self) -> list[str]:
         """In words."""
         listed = self.parts if self.tables < MANY else self.parts[: -self.tables]
-        out = [f"{p.name}: {p.error}, worth {p.rows:,.0f} unprotected rows" for p in listed]
+        out = [f"{p.name}: {p.error}, worth {with_unit(f'{p.rows:,.0f}', 'unprotected row')}" for p in listed]
         if len(listed) < len(self.parts):
             ends = sorted(self.parts[-self.tables :], key=lambda p: p.points)
             out.append(f"{self.tables:,} tables of two columns: {ends[0].error} ({ends[0].name}) to {ends[-1].error} "

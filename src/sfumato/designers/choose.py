@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sfumato.decimals import percent
+from sfumato.decimals import percent, with_unit
 from sfumato.demand import loaded
 from sfumato.designers.base import LARGEST, REGISTERED, Design, Draft, Task, finished, keywords_of
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
-from sfumato.errors import InputError, unknown
+from sfumato.errors import LIMIT_OF_TIME, InputError, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
@@ -68,7 +68,7 @@ def design(
         raise unknown("a method", method, methods())
     limit = options.get("time_limit")
     if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
-        raise InputError(f"time_limit must be a positive number of seconds, got {limit!r}.")
+        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=limit)
     if releases is not None or budget is not None:
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
@@ -110,7 +110,8 @@ def _planned(
     if not each >= epsilon:
         beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
         raise InputError(
-            f"{releases} releases within {budget:g} nats{beside} leave {each:.6g} for each, less than ε = {epsilon:g}."
+            f"{releases} releases within {with_unit(f'{budget:g}', 'nat')}{beside} leave {each:.6g} for "
+            f"each, less than ε = {epsilon:g}."
             " Plan fewer releases, a larger budget, or a smaller ε."
         )
     return each

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.designers.distances import Distance, measured
-from sfumato.errors import InputError, checked_epsilon, unknown
+from sfumato.errors import InputError, checked_epsilon, option, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
@@ -50,7 +50,8 @@ def distortion(
     every mechanism with these outputs.
     """
     if task.notion != "rldp":
-        raise InputError(f"distortion is for notion='rldp', got {task.notion!r}.")
+        wanted = option("--notion rldp", "notion='rldp'")
+        raise InputError(f"distortion is for {wanted}", value=task.notion)
     if not isinstance(task.within, ChiSquareBall | Exactly | Anything):
         raise InputError(f"distortion needs a χ² ball, Exactly or Anything, got a set of kind {task.within.kind!r}.")
     if isinstance(task.within, Anything) and not robust_privacy:
@@ -125,7 +126,8 @@ def _chosen(
     designed again for the moved outputs together with the useful values.
     """
     if not measure.movable or measure.values is None:
-        raise InputError("outputs='chosen' needs distance 'squared' or 'absolute': outputs must be points of the line.")
+        chosen = option("--outputs chosen", "outputs='chosen'")
+        raise InputError(f"{chosen} needs distance 'squared' or 'absolute': outputs must be points of the line.")
     own = np.unique(measure.values)
     grid = np.unique(np.concatenate([own, (own[1:] + own[:-1]) / 2]))
     for _ in range(CHOOSING):

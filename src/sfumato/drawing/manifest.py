@@ -11,7 +11,7 @@ import msgspec
 
 from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises, told_exactly
-from sfumato.decimals import at_most
+from sfumato.decimals import at_most, with_unit
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle, any_record
 from sfumato.mechanism.mechanism import Mechanism
@@ -95,7 +95,8 @@ def manifest_of(
             notes.append(f"{exactly[0].upper()}{exactly[1:]}.")
     elif mechanism.claim is not None and (spent := drawn_for([mechanism])[0]):
         total = at_most(mechanism.claim.epsilon + spent)
-        notes.append(f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {total} nats.")
+        most = with_unit(total, "nat")
+        notes.append(f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {most}.")
     guesses = [c.name for c in columns if c.role == "guess"]
     if guesses:
         notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
-from sfumato.decimals import at_most
+from sfumato.decimals import at_most, with_unit
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
@@ -87,7 +87,7 @@ class Claim:
             about = "about the whole record whatever its distribution" if kind is None else (
                 "about the secret whatever its distribution, with that of the rest given the secret as designed"
             )
-            return f"at most {at_most(self.epsilon)} nats of {self.title} {about}{rest}"
+            return f"at most {with_unit(at_most(self.epsilon), 'nat')} of {self.title} {about}{rest}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
                   "chi-square-ball": " for every distribution in the confidence ball",
                   "renyi-ball": " for every distribution in the Rényi ball",

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
-from sfumato.errors import At, InputError, binned, listed, option
+from sfumato.atomic import check_folder
+from sfumato.errors import At, InputError, OutputError, binned, listed, option
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
@@ -70,7 +71,7 @@ def learnt(
     """
     source.check_reading((*wishes.secret, *wishes.useful))
     file = path if seed is None and isinstance(path, Path) else None
-    place = None if file is None else _place(file, wishes)
+    place = None if file is None else kept_at(file, wishes)
     told = _said(wishes)
     if file is not None and place is not None and place.exists():
         if file.stat().st_mtime > place.stat().st_mtime:
@@ -81,9 +82,12 @@ def learnt(
             )
         kept = load_counts(place)
         columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
-        return Learnt(_with(wishes, columns), kept.evened.noise, (*_others(columns), *told), place, kept)
+        notes = (*_others(columns), *_paid_before(kept, place), *told)
+        return Learnt(_with(wishes, columns), kept.evened.noise, notes, place, kept)
     found, before = unsaid(wishes), None if first is None else first.noise
     heard = () if first is None else first.notes
+    if found or wishes.design == "noisy":
+        check_kept(place)
     if not found:
         return Learnt(wishes, before, tuple(dict.fromkeys((*heard, *told))), place)
     if wishes.epsilon == 0:
@@ -108,8 +112,29 @@ def learnt(
     whole = own if before is None else replace(
         own, epsilon=round(own.epsilon + before.epsilon, 9), delta=own.delta + before.delta
     )
-    notes = dict.fromkeys((*heard, *_sentences(columns, labelled, own), *told))
-    return Learnt(_with(wishes, columns), whole, tuple(notes), place)
+    told_all = dict.fromkeys((*heard, *_sentences(columns, labelled, own), *told))
+    return Learnt(_with(wishes, columns), whole, tuple(told_all), place)
+
+
+def _paid_before(kept: Joint, place: Path) -> tuple[str, ...]:
+    """What labels that are kept took; with counts beside them it is told of both (`basis`)."""
+    if kept.noise is None or kept.counts is not None:
+        return ()
+    delta = f", δ = {kept.noise.delta:g}" if kept.noise.delta else ""
+    names = listed([*kept.secret.names, *kept.useful.names])
+    return (f"ε = {kept.noise.epsilon:g}{delta} went to labels and edges of {names}, kept in {place.name}: paid once",)
+
+
+def check_kept(place: Path | None) -> None:
+    """Refuse before anything is drawn that could not be kept: whoever draws again would pay again."""
+    try:
+        if place is not None:
+            check_folder(place)
+    except OutputError as error:
+        raise OutputError(
+            f"what noise tells of the table is kept, so that it is paid for once, but {place} {error.what}",
+            next=f"Say in which folder it can be kept ({option('--counts-in DIR', 'counts_in=')}).",
+        ) from None
 
 
 def _said(wishes: Wishes) -> tuple[str, ...]:
@@ -252,8 +277,11 @@ def _with(wishes: Wishes, columns: Mapping[str, Column]) -> Wishes:
     return replace(wishes, labels={**(wishes.labels or {}), **columns} or None, bins=bins or None, rare=rare)
 
 
-def _place(path: Path, wishes: Wishes) -> Path:
-    """people.csv → people.3f9a0c12.counts.json, for these columns and the way they are counted."""
+def kept_at(path: Path, wishes: Wishes) -> Path:
+    """people.csv → people.3f9a0c12.counts.json beside it, for these columns and the way they are counted; in a folder
+    of the caller's, which may hold those of other tables of the same name, the mark is of the whole path."""
     asked = (wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public)
-    mark = hashlib.sha256(repr((path.name, *asked)).encode()).hexdigest()[:8]
-    return path.with_name(f"{path.name.split('.')[0]}.{mark}.counts.json")
+    own = path.name if wishes.counts_in is None else str(path.resolve())
+    mark = hashlib.sha256(repr((own, *asked)).encode()).hexdigest()[:8]
+    folder = path.parent if wishes.counts_in is None else Path(wishes.counts_in)
+    return folder / f"{path.name.split('.')[0]}.{mark}.counts.json"

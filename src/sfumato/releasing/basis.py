@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sfumato.decimals import with_unit
 from sfumato.designers.splitting import split
 from sfumato.drawing.randomness import Lane, Stream, WordSource
 from sfumato.errors import At, DataError, InputError, option
 from sfumato.joint import Joint
 from sfumato.mechanism import load_counts
 from sfumato.noise import SEEDED, noisy_counts
-from sfumato.releasing.alphabets import Learnt
+from sfumato.releasing.alphabets import Learnt, check_kept
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
@@ -75,6 +76,7 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
     spent, why = _spent(joint, wishes, paid)
     if spent == 0:
         return _free(joint, told, why)
+    check_kept(told.place)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
     found = noisy_counts(joint, spent, public=True, below=below)
     assert found.noise is not None
@@ -84,7 +86,14 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
     )
     found = replace(found, noise=noise)
     kept = None if told.place is None else Kept(found, told.place, before is not None)
-    return Basis(covering(found, wishes.confidence), wishes.epsilon - noise.epsilon, None, (why, *told.notes), kept)
+    notes = (why, *told.notes, *_left(wishes.epsilon, noise.epsilon))
+    return Basis(covering(found, wishes.confidence), wishes.epsilon - noise.epsilon, None, notes, kept)
+
+
+def _left(whole: float, spent: float) -> tuple[str, ...]:
+    """How parts of ε that are told one by one add up."""
+    parts = f"{spent:g} of ε = {whole:g} went to what is told of the table, {whole - spent:.9g} is left for the rows"
+    return (f"in all {parts}",) if spent else ()
 
 
 def at_level(drawn: Basis, joint: Joint, told: Learnt) -> Basis:
@@ -98,7 +107,8 @@ def at_level(drawn: Basis, joint: Joint, told: Learnt) -> Basis:
     if drawn.source is not None or noise is None:
         return _free(joint, told, drawn.notes[0])
     if noise.epsilon >= wishes.epsilon:
-        return _free(joint, told, f"designed for any distribution: noisy counts took {noise.epsilon:g} nats")
+        took = with_unit(f"{noise.epsilon:g}", "nat")
+        return _free(joint, told, f"designed for any distribution: noisy counts took {took}")
     spent, why = _spent(joint, wishes, paid)
     if spent == 0:
         return _free(joint, told, why)
@@ -130,8 +140,8 @@ def _free(joint: Joint, told: Learnt, why: str) -> Basis:
     kept = None
     if told.noise is not None and told.place is not None and told.counts is None:
         kept = Kept(even, told.place)
-    left = told.wishes.epsilon - (0.0 if told.noise is None else told.noise.epsilon)
-    return Basis(Anything(even), left, "public", (why, *told.notes), kept)
+    whole, spent = told.wishes.epsilon, 0.0 if told.noise is None else told.noise.epsilon
+    return Basis(Anything(even), whole - spent, "public", (why, *told.notes, *_left(whole, spent)), kept)
 
 
 def _check_same(found: Joint, joint: Joint, told: Learnt) -> None:

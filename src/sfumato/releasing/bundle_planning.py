@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sfumato.releasing.basis import SHARE_OF_COUNTS
 from sfumato.releasing.columns import chosen
 from sfumato.releasing.notices import Listener, learned
 from sfumato.releasing.planning import Plan
-from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.wishes import BinWish, Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
@@ -60,10 +60,11 @@ def planned_bundle(
     whole: bool, seed: int | None,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
-    for name, usual in SINGLE.items():
-        if getattr(wishes, name) != usual:
-            spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
-            raise InputError(f"{spelling} is for a single mechanism", next="Leave it out for a bundle.")
+    if single := [name for name, usual in SINGLE.items() if getattr(wishes, name) != usual]:
+        spelt = listed([option(f"--{name.replace('_', '-')}", f"{name}=") for name in single])
+        one = len(single) == 1
+        raise InputError(f"{spelt} {'is' if one else 'are'} for a single mechanism",
+                         next=f"Leave {'it' if one else 'them'} out for a bundle.")
     if wishes.at_most is not None and wishes.assuming in ("star", "tree"):
         raise InputError(
             f"a bundle that assumes a {wishes.assuming} has no second promise; one that assumes nothing needs none",
@@ -75,26 +76,8 @@ def planned_bundle(
             next=f"Ask for that by name ({option('--design exact', 'design=exact')}), or assume nothing.",
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
-    if not told_all and (found := [n for n, rule in unsaid(wishes).items() if isinstance(rule, int)]):
-        raise InputError(
-            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows",
-            next=f"Give them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
-            f"({option('--design exact', 'design=exact')}).",
-        )
-    if not told_all and (cut := [n for n, rule in unsaid(wishes).items() if isinstance(rule, list)]):
-        raise InputError(
-            f"a bundle tells whether values of {listed(cut)} are missing, and nobody said that this is public",
-            next=f"Say so ({option('--public-labels all', 'public=')}), or have missing values refused "
-            f"({option('--missing refuse', 'missing=refuse')}).",
-        )
-    if not told_all and (open_yet := list(unsaid(wishes))):
-        raise InputError(
-            f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "
-            "public",
-            next=f"Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
-            f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
-            f"({option('--design exact', 'design=exact')}).",
-        )
+    if not told_all and (open_yet := unsaid(wishes)):
+        raise _untold(open_yet)
     listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
     with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = bundle(
@@ -111,6 +94,29 @@ def planned_bundle(
     return Plan(
         rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
         rows=made.rows if whole else None,
+    )
+
+
+def _untold(columns: Mapping[str, BinWish | None]) -> InputError:
+    """Why a bundle cannot have these columns of a private table, all of them, and what would do for each."""
+    counted = [name for name, rule in columns.items() if isinstance(rule, int)]
+    cut = [name for name, rule in columns.items() if isinstance(rule, list)]
+    named = [name for name in columns if name not in (*counted, *cut)]
+    edges = listed([binned(name, [20, 50]) for name in counted])
+    refuse = option("--missing refuse", "missing='refuse'")
+    public, exact = option("--public-labels all", "public='all'"), option("--design exact", "design='exact'")
+    said = [
+        (counted, f"edges of {listed(counted)} would be taken from the rows", f"give edges ({edges})"),
+        (cut, f"whether values of {listed(cut)} are missing would be told",
+         f"have missing values refused ({refuse}) or say that this is public ({public})"),
+        (named, f"labels of {listed(named)} would be told as they are found",
+         f"say that labels are public ({public}) or list them ({option('--labels', 'labels=')})"),
+    ]
+    why, ways = [x for names, x, _ in said if names], [x for names, _, x in said if names]
+    told = listed(ways)
+    return InputError(
+        f"a bundle cannot pay for what it tells of columns, and nobody said that this is public: {'; '.join(why)}",
+        next=f"{told[0].upper()}{told[1:]}, leave columns out, or ask for all of it exactly ({exact}).",
     )
 
 

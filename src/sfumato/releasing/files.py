@@ -21,6 +21,7 @@ from sfumato.atomic import (
     FileDraft,
     FolderDraft,
     as_output_error,
+    check_folder,
     check_target,
     drafts,
     publish_all,
@@ -28,7 +29,7 @@ from sfumato.atomic import (
 from sfumato.certification.outward import log_up
 from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN
-from sfumato.decimals import at_most
+from sfumato.decimals import at_most, with_unit
 from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import WHOLE, OutputError, SfumatoError
 from sfumato.estimation.tally import manifest_beside
@@ -97,8 +98,8 @@ class Files:
         for name, path in self.written.items():
             folder = self.folder and name == "table"
             for given in (x for x in inputs if x is not None):
-                check_place(path, given, force=True, folder=folder)
-            check_place(path, None, force=force, folder=folder)
+                _check_apart(path, given)
+            check_place(path, force=force, folder=folder)
             full = os.path.realpath(path) if isinstance(path, Path) else str(path)
             if full in seen:
                 raise OutputError(
@@ -136,16 +137,15 @@ def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
 # --- where they go: nothing may be in the way, and objects in a store are drafted too ---------------------------------
 
 
-def check_place(target: Where, source: Where | None, *, force: bool, folder: bool = False) -> None:
-    """Refuse to write over or into the input ever, over something else without force, or into a missing folder."""
-    _check_apart(target, source)
+def check_place(target: Where, *, force: bool, folder: bool = False) -> None:
+    """Refuse to write over something without force, or where nothing can be written."""
     if isinstance(target, Path) and not folder:
-        check_target(target, source if isinstance(source, Path) else None, force=force)
+        check_target(target, None, force=force)
         return
     found = kind_of(target)
     if found == "nothing":
-        if isinstance(target, Path) and not target.parent.is_dir():
-            raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
+        if isinstance(target, Path):
+            check_folder(target)
         return
     if folder != (found == "folder"):
         raise OutputError(f"is a {found}", next="Give another name.", where=target)
@@ -157,11 +157,13 @@ def check_place(target: Where, source: Where | None, *, force: bool, folder: boo
         _check_replaceable(target)
 
 
-def _check_apart(target: Where, source: Where | None) -> None:
+def _check_apart(target: Where, source: Where) -> None:
     """Neither may be the other, nor lie in it: a folder that is replaced would take the input with it."""
-    if source is None or isinstance(target, Path) != isinstance(source, Path):
+    if isinstance(target, Path) != isinstance(source, Path):
         return
     if isinstance(target, Path) and isinstance(source, Path):
+        if target.exists() and source.exists() and os.path.samefile(target, source):
+            raise OutputError("is the input", next=ELSEWHERE, where=target)
         ends = [str(p.resolve()) for p in (target, source)]
     else:
         assert isinstance(target, Place) and isinstance(source, Place)
@@ -312,6 +314,6 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
     total = math.fsum(log_up(x.ratio) for x in levels) + drawn_for(every)[0]
     names = ", ".join(name for name, _ in found)
     what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
-        f"together they tell at most {at_most(total, 4)} nats, whoever looks"
+        f"together they tell at most {with_unit(at_most(total, 4), 'nat')}, whoever looks"
     )
     return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose)",)

@@ -24,7 +24,7 @@ from sfumato.drawing.randomness import Memo, Stream
 from sfumato.drawing.sampling import BundleSampler, Draws, Sampler
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.processes import ahead, in_order
+from sfumato.releasing.overlapping import ahead, in_order
 from sfumato.sources import RowSource, Source
 from sfumato.sources.places import Where
 from sfumato.sources.source import kept_columns

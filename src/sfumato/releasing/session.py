@@ -32,11 +32,11 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
-from sfumato.processes import Beside
 from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
 from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.notices import Listener, Silent
+from sfumato.releasing.overlapping import Beside
 from sfumato.releasing.planning import Plan, given, planned, say_of
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer

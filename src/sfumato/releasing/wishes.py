@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -52,6 +53,7 @@ class Wishes:
     at_most: float | None = None  # nats for any distribution, as a second promise
     releases: int | None = None  # planned, which stay within `planned` together
     planned: float | None = None
+    counts_in: str | os.PathLike[str] | None = None  # the folder where what noise tells of the table is kept; None: its
     automatic: tuple[str, ...] = ()  # columns whose bins nobody said
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.decimals import BITS, at_least, at_most, sure
+from sfumato.decimals import BITS, at_least, at_most, sure, with_unit
 from sfumato.designers.choose import METHODS
 from sfumato.reporting.figures import Facts, PromiseFigures
 
@@ -154,8 +154,8 @@ def _limits(f: Facts) -> tuple[str, ...]:
         return ()
     if f.promise.capped is not None or f.promise.within == "anything":
         each = f.promise.epsilon if f.promise.capped is None else f.promise.capped
-        most = at_most(each, BITS)
-        again = f"It is a promise for one release; each further one adds at most {most} nats, whoever looks."
+        most = with_unit(at_most(each, BITS), "nat")
+        again = f"It is a promise for one release; each further one adds at most {most}, whoever looks."
         return (*f.promise.told, again)
     text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
     if f.promise.notion != "ldp" and f.promise.within not in ("anything", "everything"):
@@ -178,8 +178,8 @@ def strength(promise: PromiseFigures | None, secret: str) -> str:
     factor, most = limits(promise)
     if promise.notion == "mi":
         return (
-            f"On average a released row tells at most {most} nats about {secret}. A single row may tell much more: "
-            "this is not a worst-case promise."
+            f"On average a released row tells at most {with_unit(most, 'nat')} about {secret}. A single row may tell "
+            "much more: this is not a worst-case promise."
         )
     if promise.notion == "pml":
         return f"A released row raises the belief in any value of {secret} by at most a factor of {factor}."
@@ -187,7 +187,7 @@ def strength(promise: PromiseFigures | None, secret: str) -> str:
         return f"A released row changes the belief in any value of {secret} by at most a factor of {factor}."
     if promise.notion == "leakage":
         about = "the record" if promise.within == "everything" else secret
-        return f"A released row tells at most {most} nats about {about}, by {promise.title}."
+        return f"A released row tells at most {with_unit(most, 'nat')} about {about}, by {promise.title}."
     what = "any two records" if promise.notion == "ldp" else f"any two values of {secret}"
     return f"A released row changes the odds between {what} by at most a factor of {factor} (e to the power ε)."
 

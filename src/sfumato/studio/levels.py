@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.certification import promises
-from sfumato.decimals import in_a_hundred, level, near, percent
+from sfumato.decimals import in_a_hundred, level, near, percent, with_unit
 from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
@@ -231,7 +231,7 @@ def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[Rec
         wide = np.full(p.shape, part.points / 100) if spread is None else Z95 * spread
         yield {
             "name": column.name, "error": part.error, "points": _points(part), "secret": i < len(joint.secret.columns),
-            "rows": f"worth {part.rows:,.0f} unprotected rows", "values": _values(column, p, wide),
+            "rows": f"worth {with_unit(f'{part.rows:,.0f}', 'unprotected row')}", "values": _values(column, p, wide),
             "more": max(column.size - SHOWN_VALUES, 0),
         }
 

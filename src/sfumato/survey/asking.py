@@ -25,7 +25,7 @@ from sfumato.certification import seal
 from sfumato.composing import Waves, waves
 from sfumato.designers import design
 from sfumato.designers.closed_forms import grr_response as response
-from sfumato.errors import InputError, designed_epsilon, unknown
+from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.estimation.models import model_of
 from sfumato.joint import Joint
 from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
@@ -34,6 +34,8 @@ from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.survey.survey_page import page_of, parts_of, words_in
 from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 from sfumato.uncertainty import Anything
+
+EPSILON, ONCE, FOREVER = (option(f"--{name}", f"{name}=") for name in ("epsilon", "once", "forever"))
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,10 +145,10 @@ class Survey:
             two = waves(alphabet_of(asked), once=once, forever=forever)
             return cls(asked, two.mechanism, title, introduction, two, wave or "1")
         if epsilon is None or once is not None or forever is not None:
-            raise InputError("say epsilon=, or both once= and forever= for repeated waves.")
+            raise InputError(f"say {EPSILON}, or both {ONCE} and {FOREVER} for repeated waves.")
         if wave:
             again = "a wave is named where people are asked again"
-            raise InputError(again, next="Say once= and forever=, not epsilon=.")
+            raise InputError(again, next=f"Say {ONCE} and {FOREVER}, not {EPSILON}.")
         made = design_for(asked, epsilon, protects=protects, asks=asks)
         return cls(asked, made.mechanism, title, introduction, note=made.note, whole=isinstance(made.mechanism, Bundle))
 

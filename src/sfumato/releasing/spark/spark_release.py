@@ -26,7 +26,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from sfumato.atomic import ELSEWHERE, OTHERWISE, FileDraft, FolderDraft, as_output_error, drafts
+from sfumato.atomic import (
+    ELSEWHERE,
+    OTHERWISE,
+    FileDraft,
+    FolderDraft,
+    as_output_error,
+    check_folder,
+    drafts,
+    publish_all,
+)
 from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
 from sfumato.releasing.flow import Flow
@@ -81,14 +90,13 @@ def _folder(flow: Flow, to: str, *, force: bool) -> Written:
 
 
 def _check_target(target: Path, frame: Frame, *, force: bool) -> None:
-    """Refuse to write over the input ever, over anything else without force, or into a missing folder."""
+    """Refuse to write over the input ever, over anything else without force, or where nothing can be."""
     inputs = [Path(unquote(urlparse(x).path)) for x in frame.inputFiles()] if target.exists() else []
     if any(target.resolve() in (x.resolve(), *x.resolve().parents) for x in inputs):
         raise OutputError("is the input", next=ELSEWHERE, where=target)
     if target.exists() and not force:
         raise OutputError("exists", next=OTHERWISE, where=target)
-    if not target.parent.is_dir():
-        raise OutputError("does not exist", next="Create the folder first.", where=target.parent)
+    check_folder(target)
 
 
 def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
@@ -106,12 +114,10 @@ def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
                     "released.",
                 )
             os.rename(staging / name, whole.hidden / f"part-{at:05}.parquet")
-        with drafts([manifest_path(target)], FileDraft.beside) as (note,), as_output_error(target):
-            manifest = flow.manifest(total, engine="spark")
+        manifest = flow.manifest(total, engine="spark")
+        with drafts([manifest_path(target)], FileDraft.beside) as (note,):
             note.fill(manifest.encoded())
-            note.settle()
-            note.publish(replace=force)
-            whole.publish(replace=force)
+            publish_all([note, whole], replace=force)
     return Written(target, total, manifest)
 
 
