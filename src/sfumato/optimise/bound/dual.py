@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
 from sfumato.optimise.bound.slack import curve
 from sfumato.optimise.budget import spend
-from sfumato.optimise.linear import INFINITY, LinearProgramme
 
 if TYPE_CHECKING:
     from sfumato.optimise.bound.pricing import Block
@@ -233,25 +231,6 @@ class PricingDual:
             least = np.maximum(np.max(true, axis=0), curve(near, self.order) @ self.q)
             cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
         return cell, valley.max(-1), where, w
-
-    def primal(self, y: Floats) -> tuple[Floats, float] | None:
-        """The linear programme whose dual was minimised, of the first item: weights on the nodes of each value."""
-        w, phi, values = self.v[0], self.phi[0], len(self.q)
-        weight = np.repeat(self.q, NODES)
-        worth = phi - (y + self.price[0])[:, None] * w
-        lp = LinearProgramme(-weight * worth.ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True)
-        means = (weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))
-        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *means]
-        one, mean = np.ones(values), self.mean[0]
-        lp.add(
-            sparse.vstack([sparse.csr_matrix(r) for r in rows]),
-            np.concatenate([one, mean[:1], self.k[0]]), np.concatenate([one, mean[1:], [INFINITY] * 2]),
-        )
-        found = lp.solve()
-        if not found.optimal:
-            return None
-        share = found.x.reshape(values, NODES)
-        return (share * w).sum(1), float(self.q @ (share * phi).sum(1))
 
 
 class Planes:

@@ -163,10 +163,6 @@ class Block:
             parts.append(part if budget.over else PricingDual(self, part, asked).minimised(y, floor[part.query]))
         return Items.together(parts) if parts else items
 
-    def relaxed(self, y: Floats, asked: Queries, item: Items) -> tuple[Floats, float] | None:
-        """The mean block and its mean φ that attain the bound of one item, up to rounding: steering only."""
-        return PricingDual(self, item, asked).primal(y)
-
 
 def _edges(first: float, last: float, order: float) -> Floats:
     """Cells of ϰ in ratios that grow: beyond many times the least ϰ the constraint hardly changes with it.
