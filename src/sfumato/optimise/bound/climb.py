@@ -18,7 +18,7 @@ class Climb:
     """Blocks with m ≥ a and M ≤ E·a, where a = 1, or where the mean is 1.
 
     The worth Σ q(φ(w) − y·w) is convex, so the block that is best for its tangent is worth at least as much: a cone
-    programme a step, M ≤ L being Σ q (t + L − w)^κ t^{1−κ} ≥ (1 + κk)t for some t = 1/ϰ ≥ 0 (docs/robust.md, section 14).
+    programme a step, M ≤ L being Σ q (t + L − w)^κ t^{1−κ} ≥ (1 + κk)t for some t = 1/ϰ ≥ 0 (docs/robust.md, 14).
     """
 
     def __init__(self, q: Floats, order: float, k: Floats, E: float, mean: bool) -> None:

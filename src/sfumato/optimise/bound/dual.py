@@ -73,9 +73,9 @@ class PricingDual:
 
     Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
     at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
-    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so between nodes it exceeds its chord by at
-    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂) ≤ Δ(s₁ − s₂)/4, s the slopes at the ends and m that of the chord; φ is convex and
-    lies below its chord.
+    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. Multipliers are looked for with maxima over the nodes;
+    what is proved at the best of them (`proved`) has maxima over all w: H is concave and lies below its tangents at two
+    neighbouring nodes, φ is convex and lies below its chord.
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
@@ -198,7 +198,8 @@ class PricingDual:
 
     def some(self, which: Ints) -> PricingDual:
         less = self.of(which)
-        less.items, less.w, less.level, less.on = self.items.take(which), self.w[which], self.level[which], self.on[which]
+        less.items, less.w = self.items.take(which), self.w[which]
+        less.level, less.on = self.level[which], self.on[which]
         return less
 
     def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats, Bools]:
@@ -227,7 +228,8 @@ class PricingDual:
             near = np.maximum(1.0 - step, LEAST)
             tangent = curve(near, self.order) + rho * (near - 1.0) * near ** (self.order - 1.0)
             inside = [1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)]
-            true = [np.where((x > 0.0).all(1), curve(np.maximum(x, LEAST), self.order) @ self.q, -np.inf) for x in inside]
+            h = [curve(np.maximum(x, LEAST), self.order) @ self.q for x in inside]
+            true = [np.where((x > 0.0).all(1), mean, -np.inf) for x, mean in zip(inside, h, strict=True)]
             least = np.maximum(np.max(true, axis=0), curve(near, self.order) @ self.q)
             cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
         return cell, valley.max(-1), where, w

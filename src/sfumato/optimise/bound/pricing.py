@@ -131,11 +131,11 @@ class Block:
         side = np.where(items.rho[:, 0] == UNUSED, 0, 1)
         level, sign = asked.level[items.query, side][:, None], SIGN[side][:, None]
         over = sign * (w - level)
-        first = self.k[side][:, None] / np.maximum(sign * (level - items.mean[np.arange(len(side)), side][:, None]), 1e-9)
-        steps = first * np.geomspace(1.0, LAST / self.k.min(), 40)
+        gap = sign * (level - items.mean[np.arange(len(side)), side][:, None])
+        steps = self.k[side][:, None] / np.maximum(gap, 1e-9) * np.geomspace(1.0, LAST / self.k.min(), 40)
         x = 1.0 - steps[:, :, None] * over[:, None, :]
         inside = (x > 0.0).all(2) & (curve(np.maximum(x, 1e-12), self.order) @ self.q >= self.k[side][:, None])
-        return ~(inside.any(1) | (over <= 0.0).all(1))
+        return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
 
     def _both(self, item: Items, asked: Queries) -> Items:
         """One item with every cell of the side that it did not look at."""

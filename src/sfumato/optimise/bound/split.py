@@ -92,7 +92,6 @@ class PriceFamilies:
     def __init__(self, split: Split) -> None:
         self.split = split
         self.t = np.exp(split.epsilon * EDGES)
-        count = len(self.t) - 1
         self.rest: list[list[Floats]] = [[] for _ in split.strands]
         self.own: list[list[Floats]] = [[] for _ in split.strands]
         self.rounds: list[int] = []  # of the next refinement of an interval
@@ -122,7 +121,7 @@ class PriceFamilies:
                 self._refine(s0, k, order, budget)
 
     def _roots(self, order: list[int], budget: Budget) -> None:
-        """Tables at floor 1 and roof E; the one that is farthest from what is attained, by its share, is made better."""
+        """Tables at floor 1 and roof E; the one that is farthest from what is attained is made better."""
         shares, strands, count = self.split.shares, self.split.strands, len(self.t) - 1
         gap = np.zeros(len(order))
         for s in order:

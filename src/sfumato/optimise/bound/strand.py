@@ -1,8 +1,8 @@
 """One secret's part of a bound: prices y of its values, found on two-level blocks first and then on any blocks.
 
 min q·y + T·r with r ≥ Σ q(φ(h) − y·h) for every block h in K = {m ≥ 1, M ≤ E} (docs/robust.md, section 3). Two-level
-blocks give a start; the blocks in K that climbs from them reach are what the prices learn from then, and a table of what
-any block may be worth is made for the prices that are left in the end.
+blocks give a start; the blocks in K that climbs from them reach are what the prices learn from then, and a table of
+what any block may be worth is made for the prices that are left in the end.
 The programme's own y are a degenerate vertex at which other blocks are worth far more, so a proximal bundle is begun at
 y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as the total asks for.
 """
