@@ -26,7 +26,7 @@ check: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 test: check  ## what CI runs
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 proofs: $(VENV)/test.stamp  ## the tests that take minutes: laws of whole searches
 	$(BIN)/python -m pytest --numprocesses 2 -m long

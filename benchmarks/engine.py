@@ -13,11 +13,13 @@ again: delete its entry to have it anew. SFUMATO_PATIENCE makes all searches her
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -26,9 +28,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from tests.random_tables import random_counts
 
 import sfumato as sf
-import sfumato.designers.robust as robust
 from sfumato.errors import InputError
-from sfumato.optimise.budget import patience
+from sfumato.optimise.budget import PATIENCE, patience
 
 OLD = pathlib.Path(__file__).with_name("old_routes.json")
 FIGURES = pathlib.Path(__file__).with_name("engine_figures.json")
@@ -38,7 +39,6 @@ GOOD = 0.95  # of the bound
 WITHIN = 2e-3  # relative: laws of optima, asked of a search
 LAWS = ("methods", "merged", "epsilon", "radius", "permuted")
 LONGER = 3.2  # times: a law of optima that a short search breaks is asked of longer ones, up to the default's time
-SECONDS, EACH = robust.SECONDS, robust.EACH  # of the default
 ADULT = (  # secret, useful, ε and what the old routes reached at best (NMI)
     ("sex", "native-country", 0.1, 0.170), ("sex", "native-country", 0.5, 0.385), ("sex", "native-country", 1.5, 0.600),
     ("education", "sex", 1.5, 0.3178), ("occupation", "income", 1.5, 0.2374),
@@ -109,17 +109,12 @@ def law(number: int) -> dict[str, Any]:
     """A law with as much time as it needs to hold within 0.2 %, and what it was with the least."""
     short, found = patience(), {}
     for share in (short, LONGER * short, 1.0):
-        allow(share)
-        found = {**found, **_law(number), "patience": share}
+        with mock.patch.dict(os.environ, {PATIENCE: str(share)}):
+            found = {**found, **_law(number), "patience": share}
         found.setdefault("short", found.get("gap", 0.0))
         if found.get("gap", 0.0) <= WITHIN or share >= 1.0:
             break
     return found
-
-
-def allow(share: float) -> None:
-    """Of the default's time for a design."""
-    robust.SECONDS, robust.EACH = share * SECONDS, share * EACH
 
 
 def _law(number: int) -> dict[str, Any]:
@@ -254,7 +249,6 @@ def _routes(found: dict[str, Any]) -> Iterator[str]:
 
 def main() -> int:
     what, *rest = sys.argv[1:] or ["adult"]
-    allow(patience())
     numbers, figures = [int(x) for x in rest], Figures()
     if what == "adult":
         adult()

@@ -18,7 +18,8 @@ settings.load_profile("sfumato")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With --dist loadgroup all tests of Spark go to one process, so that one Spark runs at a time.
+    """With --dist loadgroup all tests of Spark go to one process, so that one Spark runs at a time, and so do those of
+    each file that starts a studio or a browser.
 
     The plugin's own mark xdist_group has no effect with pytest 9.2, which ignores the name it is passed on by.
     """
@@ -28,7 +29,10 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if Path(nodeid.split("::")[0]).name.startswith("test_spark") else nodeid
+            name = Path(nodeid.split("::")[0]).name
+            if name.startswith("test_spark"):
+                return "spark"
+            return name if "studio" in name or "browser" in name else nodeid
 
     return OneSpark(config, log)
 

@@ -271,6 +271,20 @@ def test_a_bound_that_another_method_proved_holds_for_the_one_it_helps():
         assert other.kept <= other.bound <= one.bound + 1e-12
 
 
+def test_a_method_that_tells_everything_is_not_designed_at_a_larger_level(monkeypatch):
+    from sfumato.comparing import measuring
+
+    asked, made = [], measuring._alone
+    monkeypatch.setattr(measuring, "_alone", lambda asked_of, e, method: asked.append(e) or made(asked_of, e, method))
+    found = sf.compare(JOINT, epsilon=[0.05, 4.0, 6.0], methods=["ldp"], cache=False, workers=1).points
+
+    assert asked == [0.05, 4.0] and [p.epsilon for p in found] == [0.05, 4.0, 6.0]
+    assert found[0].kept < found[1].kept == found[2].kept == pytest.approx(JOINT.entropy_useful, rel=1e-6)
+    alone = sf.compare(JOINT, epsilon=[6.0], methods=["ldp"], cache=False, workers=1).points[0]
+    assert alone.kept == pytest.approx(found[2].kept, rel=1e-6) and alone.level == pytest.approx(found[2].level, rel=1e-6)
+    assert found[0].at_larger(1.0, JOINT) is None and found[2].at_larger(1.0, JOINT) is None
+
+
 def test_a_method_that_does_not_apply_gets_a_line():
     found = quick(["distortion", "grr"], [1.0])
     assert [p.method for p in found.points] == ["grr"]

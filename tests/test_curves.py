@@ -40,6 +40,35 @@ def test_a_method_without_a_search_is_designed_at_each_level():
     assert made[0].value == sf.design(JOINT, 1.0, "srr").value
 
 
+def test_the_listed_optimum_of_polyopt_is_that_of_all_extreme_rays_and_no_search_ends_above_it():
+    from sfumato.optimise.anywhere import best_over_simplices
+    from sfumato.optimise.funnel.rays import extreme_rays
+    from sfumato.optimise.master import InformationAim
+    from sfumato.optimise.starts import Simplices
+
+    ball = sf.ChiSquareBall(JOINT)
+    for design, epsilon in zip(sf.designs(ball, EPSILONS, "polyopt", limit=np.inf), EPSILONS, strict=True):
+        simplices, E = Simplices(ball), float(np.exp(epsilon))
+        rays = extreme_rays(simplices.inequalities(E), dimension=JOINT.p.size, limit=20_000)
+        every = InformationAim(RatioCone(simplices, epsilon).coordinates)
+        every.add(rays.vectors)
+        rows, most = best_over_simplices(simplices, E)
+
+        assert (rows @ simplices.inequalities(E).T <= 1e-9).all() and np.allclose(rows.sum(0), 1.0)
+        assert most == pytest.approx(every.solve(), rel=1e-7)
+        assert most >= design.value >= most * (1 - 1e-6)
+        assert design.certificate.level <= epsilon and design.value <= design.bound
+        assert design.value >= sf.design(ball, epsilon, "polyopt", limit=np.inf, working=0.2).value * (1 - 1e-6)
+
+
+def test_what_is_not_listed_of_polyopt_is_designed_alone():
+    made = sf.designs(JOINT, [1.0], "polyopt", same_secret=False, limit=np.inf, working=0.2)
+    empty = sf.Joint.from_counts([[30, 10, 0], [20, 40, 5]])
+
+    assert "same_secret" in made[0].details and "stages" in made[0].details
+    assert "stages" in sf.designs(empty, [1.0], "polyopt", limit=np.inf, working=0.2)[0].details
+
+
 def test_auto_shares_for_both_aims_and_says_what_it_took():
     for aim in ("estimates", "information"):
         made = sf.designs(JOINT, [0.5, 1.0], aim=aim, working=0.5)

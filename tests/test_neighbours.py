@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -157,7 +158,7 @@ def test_what_one_person_alone_has_is_in_no_file(tmp_path):
 
     assert len(files) == 6  # with what is kept beside the table
     for text in files.values():
-        assert "moon" not in text and "98765" not in text and "987,65" not in text
+        assert "moon" not in text and not re.search(r"(?<![\d.])98,?765", text)  # digits of a share may be anything
     assert all(None not in c.labels for c in (*made.secret.columns, *made.useful.columns))
     assert made.joint.noise.delta == 1e-9 and made.claim.epsilon + made.joint.noise.epsilon == pytest.approx(4)
     exact = sf.tabulate(tmp_path / "a" / "people.csv", "state", "age", bins={"age": 5}).useful.columns[0].cuts

@@ -13,6 +13,7 @@ from tests.strategies import boundary_points, joints, realised
 import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.errors import InputError
+from sfumato.optimise.budget import PATIENCE
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -108,7 +109,8 @@ def test_each_method_keeps_more_than_the_one_before(pair):
         assert values[-1] <= Task(ball, epsilon).ceiling
 
 
-def test_adult_figures():
+def test_adult_figures(monkeypatch):
+    monkeypatch.setenv(PATIENCE, "1")  # as long as anybody's search
     joint = sf.datasets.adult("sex", "race")
     ball = sf.ChiSquareBall(joint)
     assert sf.design(ball, 0.5, "polyopt").value / joint.entropy == pytest.approx(0.4274, abs=5e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -125,10 +125,9 @@ def _listed(mechanism: Mechanism, q: Floats, joint: Joint, given: Floats) -> Flo
     v = q.reshape(len(q), mechanism.law.rows, mechanism.law.useful)
     v = v[:, present(joint.p_secret)] if mechanism.law.rows > 1 else np.repeat(v, given.shape[1], axis=1)
     laws = [v[:, s] @ given[:, s].T for s in range(given.shape[1])]  # [y, draw] of each secret
-    top, bottom = np.maximum.reduce(laws), np.minimum.reduce(laws)
+    top, bottom = reduce(np.maximum, laws), reduce(np.minimum, laws)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(top > 0, top / bottom, 1.0)
-    return np.asarray(np.log(ratio.max(0)))
+        return np.asarray(np.log(np.fmax.reduce(top / bottom)))  # 0/0 is an output that never comes
 
 
 def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
@@ -152,12 +151,20 @@ def measured(
     asked = Asked(within, time_limit, at_most, frozenset(beside))
     for method, epsilons in strand:
         asked.made[method] = []
-        for epsilon, made in zip(epsilons, _made(asked, epsilons, method), strict=True):
-            if isinstance(made, Design):
-                asked.made[method].append(made)
-                yield _figures(made, epsilon, method, ENTRANTS[method], n)
-            else:
-                yield _olh(within.joint, epsilon, method, n) if made is None else Missing(method, epsilon, made)
+        last: Point | Missing | None = None
+        shared = _shared(asked, epsilons, method)
+        for i, epsilon in enumerate(epsilons):
+            again = last.at_larger(epsilon, within.joint) if isinstance(last, Point) else None
+            made = shared[i] if shared else None if again else _tried(asked, epsilon, method)
+            last = again or _point(made, epsilon, method, asked, n)
+            yield last
+
+
+def _point(made: Design | str | None, epsilon: float, method: str, asked: Asked, n: int | None) -> Point | Missing:
+    if isinstance(made, Design):
+        asked.made[method].append(made)
+        return _figures(made, epsilon, method, ENTRANTS[method], n)
+    return _olh(asked.within.joint, epsilon, method, n) if made is None else Missing(method, epsilon, made)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,21 +184,24 @@ class Asked:
         return min(effort * usual, self.time_limit or math.inf)
 
 
-def _made(asked: Asked, epsilons: Sequence[float], method: str) -> Iterator[Design | str | None]:
-    """Designs, or why there is none; None for what is a formula."""
+def _shared(asked: Asked, epsilons: Sequence[float], method: str) -> Sequence[Design]:
+    """The designs of a method whose levels share their searches; none where each is asked alone."""
     entrant = ENTRANTS[method]
-    if entrant.shares and len(epsilons) > 1:
-        try:
-            options = {**entrant.options, "working": asked.look(entrant.effort)}
-            yield from designs(asked.within, epsilons, entrant.designer, at_most=asked.at_most, **options)
-            return
-        except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
-            pass
-    for epsilon in epsilons:
-        try:
-            yield None if entrant.designer == "olh" else _alone(asked, epsilon, method)
-        except SfumatoError as error:
-            yield str(error)
+    if not entrant.shares or len(epsilons) < 2:
+        return ()
+    options = {**entrant.options, "working": asked.look(entrant.effort)}
+    try:
+        return designs(asked.within, epsilons, entrant.designer, at_most=asked.at_most, **options)
+    except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
+        return ()
+
+
+def _tried(asked: Asked, epsilon: float, method: str) -> Design | str | None:
+    """The design, or why there is none; None for what is a formula."""
+    try:
+        return None if ENTRANTS[method].designer == "olh" else _alone(asked, epsilon, method)
+    except SfumatoError as error:
+        return str(error)
 
 
 def _alone(asked: Asked, epsilon: float, method: str) -> Design:
@@ -206,7 +216,10 @@ def _alone(asked: Asked, epsilon: float, method: str) -> Design:
         options |= {"limit": math.inf, "working": asked.look(entrant.effort)}
     elif entrant.timed:
         options["time_limit"] = asked.look()
-    return design(Exactly(asked.within.joint) if entrant.known else asked.within, epsilon, entrant.designer, **options)
+    within = Exactly(asked.within.joint) if entrant.known else asked.within
+    if entrant.shares:
+        return design(within, epsilon, entrant.designer, **options)
+    return designs(within, [epsilon], entrant.designer, **options)[0]
 
 
 def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int | None) -> Point:

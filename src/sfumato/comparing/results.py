@@ -11,7 +11,7 @@ import math
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from sfumato.joint import Joint
 # One mechanism at one ε, with everything a comparison says about it. Light, so that the cache is quick.
 
 
+SEALED = 1e-6  # of the entropy: what weights in integers and the margin of a promise cost a mechanism that tells all
 MEAN_SIZE = math.sqrt(2 / math.pi)  # E|N(0, 1)|
 
 
@@ -88,6 +89,14 @@ class Point:
     def error(self, of: str) -> float:
         """The standard error of 'useful', 'secret' or 'joint', ∞ when it is not known to be finite."""
         return math.inf if self.precision is None else float(getattr(self.precision, of).standard_error)
+
+    def at_larger(self, epsilon: float, joint: Joint) -> Point | None:
+        """The point at a larger ε where nothing is left to gain: the mechanism has that promise too, and its output
+        names its input, whatever the truth. None where a larger ε may change a figure."""
+        whole = joint.entropy if self.reads == "both" else joint.entropy_useful
+        told = self.bound is not None and self.kept is not None and self.kept >= whole * (1 - SEALED)
+        kept = self.realised is None or self.realised.share == 1.0
+        return replace(self, epsilon=epsilon, seconds=0.0) if told and kept and epsilon > self.epsilon else None
 
 
 @dataclass(frozen=True, slots=True)

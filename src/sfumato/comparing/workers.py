@@ -135,9 +135,24 @@ def answers(
 def _here(within: UncertaintySet, strands: Sequence[Strand], options: dict[str, Any]) -> Iterator[Answer]:
     from sfumato.comparing.measuring import measured
 
-    for strand in strands:
+    waiting = list(reversed(strands))
+    while waiting:
+        strand = waiting.pop()
         for task, point in zip(tasks_of(strand), measured(within, strand, **options), strict=True):
             yield task, point, True
+            yield from _implied(point, waiting, within)
+
+
+def _implied(point: Point | Missing, waiting: list[Strand], within: UncertaintySet) -> list[Answer]:
+    """Answers to tasks that wait, where a point says what a larger ε would bring; they wait no longer."""
+    done: list[Answer] = []
+    if isinstance(point, Point):
+        for strand in [x for x in waiting if [method for method, _ in x] == [point.method]]:
+            found = [x for epsilon in strand[0][1] if (x := point.at_larger(epsilon, within.joint))]
+            if len(found) == len(strand[0][1]):
+                waiting.remove(strand)
+                done += [((x.method, x.epsilon), x, True) for x in found]
+    return done
 
 
 def strands_of(tasks: Sequence[Task]) -> list[Strand]:
@@ -183,8 +198,9 @@ def _together(
         waiting += reversed(closed)
         while open_tasks:
             for one in _arrivals(pool, arrived, first, waiting, most):
-                open_tasks -= 1
-                yield one
+                for answer in (one, *_implied(one[1], waiting, within)):
+                    open_tasks -= 1
+                    yield answer
         yield from _here(within, own, options)
     finally:
         for one_worker in pool:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from sfumato.alphabet import Floats
 from sfumato.demand import loaded
-from sfumato.designers.base import RELATIVE, SHARING, Design, Draft, Task, finished
+from sfumato.designers.base import LARGEST, RELATIVE, SHARING, Design, Draft, Task, finished
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.joint import Joint
 from sfumato.optimise.budget import Budget
-from sfumato.uncertainty import UncertaintySet
+from sfumato.uncertainty import ChiSquareBall, RenyiBall, UncertaintySet
 
 FIRST, NEXT = 0.5, 0.28  # of the time of a design alone: for the first of a curve, and for each of the others
 Known = TypeVar("Known")
@@ -52,10 +53,10 @@ def designs(
 ) -> tuple[Design, ...]:
     """A sealed and certified design at each ε, in increasing order; the work of about a third of as many designs.
 
-    ballopt, precise and auto share their searches; of other methods each point is designed alone. `working` are the
-    seconds of work that one design alone may take. No value is worse than that of a smaller ε, whose mechanism has the
-    promise too; no bound is weaker than that of a larger one. Of auto, whose errors are told in units of the least at
-    their own ε, values do not compare, and `foreseen` does.
+    ballopt, precise and auto share their searches; polyopt's optimum is listed where its rows are few; of other methods
+    each point is designed alone. `working` are the seconds of work that one design alone may take. No value is worse
+    than that of a smaller ε, whose mechanism has the promise too; no bound is weaker than that of a larger one. Of
+    auto, whose errors are told in units of the least at their own ε, values do not compare, and `foreseen` does.
     """
     listed = sorted({designed_epsilon(x) for x in epsilons})
     if not listed:
@@ -79,8 +80,40 @@ def _sharing(
     if epsilons[0] == 0 or (common["at_most"] is not None and common["at_most"] <= epsilons[-1]):
         return None
     tasks = [Task(within, x, common["notion"], common["reads"], common["at_most"]) for x in epsilons]
-    found = searching(tasks, method, dict(options))
+    found = _listed(tasks, **options) if method == "polyopt" else searching(tasks, method, dict(options))
     return None if found is None else list(_settled(tasks, found))
+
+
+def _listed(
+    tasks: Sequence[Task], *, limit: float | None = None, working: float | None = None, **options: Any
+) -> Iterator[Draft] | None:
+    """PolyOpt's optimum at each ε from all of its extreme rows; None where these are not listed, or more is asked for.
+
+    `limit` is a bound that is proved already: no other is looked for. `working` is what a design alone may take.
+    """
+    from sfumato.designers.robust import PROOF, usual_seconds
+    from sfumato.optimise.anywhere import best_over_simplices
+    from sfumato.optimise.starts import Simplices
+
+    first, last = tasks[0], tasks[-1]
+    asked = first.notion == "rldp" and first.reads == "both" and first.at_most is None and last.epsilon <= LARGEST
+    if options or not asked or not isinstance(first.within, (ChiSquareBall, RenyiBall)):
+        return None
+    found = [best_over_simplices(Simplices(first.within), math.exp(task.epsilon)) for task in tasks]
+    seconds = PROOF * (usual_seconds(first) if working is None else working) if limit is None else 0.0
+    listed = [(x, *y, min(x.ceiling, limit or math.inf), seconds) for x, y in zip(tasks, found, strict=True) if y]
+    return (_optimal(*x) for x in listed) if len(listed) == len(tasks) else None
+
+
+def _optimal(task: Task, rows: Floats, value: float, limit: float, seconds: float) -> Draft:
+    """A draft of polyopt, with the least bound of its set that is found in so many seconds."""
+    from sfumato.mechanism import Table
+    from sfumato.optimise.bound import bound
+    from sfumato.optimise.chain import GAP
+
+    found = bound(task.joint.p, task.within, task.epsilon, value=value, gap=GAP, budget=Budget.of_work(seconds))
+    return Draft(Table(rows, task.rows), "polyopt", min(found.value, limit),
+                 details={"family": value, "bounds": found.routes})
 
 
 def drafts_along(method: str, tasks: Sequence[Task], options: dict[str, Any]) -> Iterator[Draft]:

@@ -18,7 +18,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.all_levels import informative_along
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, Progress
+from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.chain import FAILURES, GAP, InformativeRows
 from sfumato.optimise.cone import Coordinates
@@ -53,7 +53,7 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
 
 def usual_seconds(task: Task) -> float:
     """Of work, for a design that nobody limits."""
-    return min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
+    return patience() * min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
 
 
 def _checked(task: Task, method: str) -> None:

@@ -1,18 +1,28 @@
-"""Rows that are private for any distribution: two kinds of extreme rows, found by price (ours).
+"""Cones whose extreme rows are known: those of any distribution, found by price, and those of simplices, listed (ours).
 
-Let a be the least number of a row, in secret i, and b the least of the other secrets. v ≤ K·v' between secrets says
-that secret i lies in [a, K·b], the others in [b, K·a]. A row at these ends is linear in b ∈ [a, K·a], so the extreme
-rows are those with b = a, all numbers 1 or K, and those with b = K·a: one secret at 1/K or K, all others at 1.
+Any distribution: let a be the least number of a row, in secret i, and b the least of the other secrets. v ≤ K·v'
+between secrets says that secret i lies in [a, K·b], the others in [b, K·a]. A row at these ends is linear in b ∈
+[a, K·a], so the extreme rows are those with b = a, all numbers 1 or K, and those with b = K·a: one secret at 1/K or K,
+all others at 1.
+
+Simplices that enclose the conditionals of each secret, secrets compared with themselves too [000, Def. 3]: scale a row
+until the least mean of all is 1. It is private iff the means of every secret lie in [1, E], which says nothing of one
+secret to another: the rows are a product of polytopes, and the extreme ones products of their extreme points.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from sfumato.optimise.arrays import Bools, Floats, xlogx
+from sfumato.optimise.arrays import Bools, Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap
+from sfumato.optimise.linear import best_cover
+from sfumato.optimise.starts import Simplices
 
+PRODUCTS = 100_000  # extreme rows that are listed at most: less than a second
 FLIPPED = 8  # sets of each kind of which all that differ in one number are tried too
 
 
@@ -57,3 +67,20 @@ class FreeRows:
         inside = sets @ prices
         cost = rest + low * (prices[at].sum() - inside) + high * inside
         return np.asarray((xlogx(np.array(low)) * (own - w) + xlogx(np.array(high)) * w - xlogx(z) - cost) / z)
+
+
+def best_over_simplices(within: Simplices, E: float) -> tuple[Floats, float] | None:
+    """The rows Q[y, cell] that are private over simplices and keep most of I(X;Y), and what no others exceed; None
+    where extreme rows are too many to list, or are no products."""
+    (S, U), p = within.joint.shape, within.joint.p.ravel()
+    if not within.same_secret or (p <= 0).any() or S << U > PRODUCTS:
+        return None
+    parts = [np.unique(within.extreme(s, E), axis=0) for s in range(S)]
+    if prod(map(len, parts)) > PRODUCTS:
+        return None
+    each = np.stack(np.meshgrid(*(np.arange(len(x)) for x in parts), indexing="ij"), -1).reshape(-1, S)
+    rows = p * np.concatenate([x[i] for x, i in zip(parts, each.T, strict=True)], axis=1)
+    points = np.concatenate([rows / rows.sum(1, keepdims=True), p[None]])
+    cover = best_cover(p, points, xlogx(points).sum(1))
+    q = cover.weights[:, None] * cover.points / p
+    return q / q.sum(0), cover.bound + entropy(p)
