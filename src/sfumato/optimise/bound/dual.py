@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
 from sfumato.optimise.bound.slack import curve
 from sfumato.optimise.budget import spend
-from sfumato.optimise.linear import INFINITY, LinearProgramme
 
 if TYPE_CHECKING:
     from sfumato.optimise.bound.pricing import Block
@@ -24,7 +22,7 @@ WORTHWHILE = 0.8  # share of items still looked at, below which the others are p
 WIDE = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
 LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
-TIED = 0.15  # nats within which two places of a value count as equally good
+FINER = 25  # places in the three intervals around the best one, where the bound is proved
 CENTRED = 5  # steps of Newton's method to a centre, which need not be exact
 SIGN = np.array([1.0, -1.0])  # of the two sides, M first
 
@@ -75,23 +73,23 @@ class PricingDual:
 
     Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
     at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
-    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so between nodes it exceeds its chord by at
-    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂) ≤ Δ(s₁ − s₂)/4, s the slopes at the ends and m that of the chord; φ is convex and
-    lies below its chord.
+    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. Multipliers are looked for with maxima over the nodes;
+    what is proved at the best of them (`proved`) has maxima over all w: H is concave and lies below its tangents at two
+    neighbouring nodes, φ is convex and lies below its chord.
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
         spend(40, items.low.size * NODES)
-        level, first = asked.level[items.query], asked.first[items.query]
+        level = asked.level[items.query]
         low, high = np.maximum(items.low, float(asked.level[0, 0]) * (1.0 - 1.0 / asked.stretch)), items.high
-        self.mean = asked.stretched(items.mean)
+        self.mean, self._stretched = asked.stretched(items.mean), asked.stretched
         for side, sign in enumerate(SIGN):
             used = items.rho[:, side] != UNUSED
             limit = np.where(used, level[:, side] + sign / items.kappa[:, side], sign * np.inf)[:, None]
             low, high = (low, np.minimum(high, limit)) if sign > 0 else (np.maximum(low, limit), high)
         self.empty = (low > high).any(1) | (low @ self.q > items.mean[:, 1]) | (high @ self.q < items.mean[:, 0])
-        self.w = _nodes(low, np.maximum(low, high), items, level, first)
+        self.w = _nodes(low, np.maximum(low, high), items, level)
         self.v = np.maximum(asked.stretched(self.w), 0.0)
         self.phi = xlogx(self.v)
         self.on = on = items.rho >= 0.0
@@ -99,10 +97,47 @@ class PricingDual:
         self.h, self.k = np.zeros((2, *self.w.shape)), np.where(on, block.k, 0.0)
         for side in (0, 1):
             at = np.flatnonzero(on[:, side])
-            slope = -SIGN[side] * items.kappa[at, side][:, None, None]
-            x = np.maximum(1.0 + slope * (self.w[at] - level[at, side][:, None, None]), LEAST)
-            self.h[side, at] = _far_end(x, items.rho[at, side][:, None, None], block.order)
-        self.tilt = np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
+            self.h[side, at] = self._far_end(at, side, self.w[at])[0]
+        self.stretch, self.tilt = asked.stretch, np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
+
+    def _far_end(self, at: Ints, side: int, w: Floats) -> tuple[Floats, Floats]:
+        """H of a side at places [item, u, node] and its slope there."""
+        slope, rho = (a[at, side][:, None, None] for a in (-SIGN * self.items.kappa, self.items.rho))
+        x = np.maximum(1.0 + slope * (w - self.level[at, side][:, None, None]), LEAST)
+        power = 1.0 / np.sqrt(x) if self.order == 0.5 else x ** (self.order - 1.0)
+        steep = power * (1.0 + rho * self.order + rho * (1.0 - self.order) / x)
+        return curve(x, self.order) + rho * (x - 1.0) * power, slope * steep
+
+    def proved(self, x: Floats, y: Floats) -> Floats:
+        """The dual at multipliers, with scalar maxima over all w and not only over nodes."""
+        spend(30, self.w.size)
+        eta = x[:, 2] - (x[:, :2] * self.tilt).sum(1)
+        peaks, index = self._peaks(self.w, x, y, eta), np.arange(NODES - 1)
+        at = np.clip(peaks.argmax(-1)[..., None] - 1, 0, NODES - 4)
+        outside = np.where((index >= at) & (index < at + 3), -np.inf, peaks).max(-1)
+        ends = [np.take_along_axis(self.w, i, -1) for i in (at, at + 3)]
+        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, FINER)
+        top = np.maximum(outside, self._peaks(finer, x, y, eta).max(-1))
+        end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
+        return np.asarray(top @ self.q - (x[:, :2] * self.k).sum(1) + eta * end)
+
+    def _peaks(self, w: Floats, x: Floats, y: Floats, eta: Floats) -> Floats:
+        """Between neighbouring places: φ lies below its chord, the rest, which is concave, below its tangents there."""
+        v = np.maximum(self._stretched(w), 0.0)
+        phi, price = xlogx(v), (y + (eta + self.price)[:, None])[:, :, None]
+        worth, slope = phi - price * v, np.broadcast_to(-price * self.stretch, w.shape).copy()
+        for side in (0, 1):
+            at = np.flatnonzero(self.on[:, side] & (x[:, side] > 0.0))
+            height, steep = self._far_end(at, side, w[at])
+            worth[at] += x[at, side][:, None, None] * height
+            slope[at] += x[at, side][:, None, None] * steep
+        step = np.diff(w, axis=-1)
+        chord = np.diff(phi, axis=-1) / np.where(step > 0.0, step, 1.0)
+        a, b = worth[..., :-1], worth[..., 1:]
+        up, down = slope[..., :-1] + chord, slope[..., 1:] + chord
+        inside = (up > 0.0) & (down < 0.0)
+        meet = (b - a - down * step) / np.where(inside, up - down, 1.0)
+        return np.maximum(np.maximum(a, b), np.where(inside, a + up * np.clip(meet, 0.0, step), -np.inf))
 
     def of(self, which: Ints) -> PricingDual:
         """That of some of the items; of what `at` looks at alone."""
@@ -151,13 +186,21 @@ class PricingDual:
             f, g = live.at(x, y)
             better = f < own[on]
             best[on[better]] = x[better]
-            own[on], value[on] = np.minimum(own[on], f), np.minimum(value[on], f)
-            keep = (value[on] > floor[on]) & (fresh | (step < FEWER))
+            own[on] = np.minimum(own[on], f)
+            keep = (own[on] > floor[on]) & (fresh | (step < FEWER))
             x = planes.next(f, g)
             if keep.mean() < WORTHWHILE:
                 on, x, fresh, live = on[keep], x[keep], fresh[keep], live.of(np.flatnonzero(keep))
                 planes.keep(keep)
+        asked = np.flatnonzero(np.isfinite(own))
+        value[asked] = np.minimum(value[asked], self.some(asked).proved(best[asked], y))
         return replace(items, x=best, value=value)
+
+    def some(self, which: Ints) -> PricingDual:
+        less = self.of(which)
+        less.items, less.w = self.items.take(which), self.w[which]
+        less.level, less.on = self.level[which], self.on[which]
+        return less
 
     def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats, Bools]:
         """Where the multipliers begin, how far away they may be, and which are not known yet."""
@@ -169,43 +212,27 @@ class PricingDual:
         radius = np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
         return x, radius, fresh
 
-    def losses(self, y: Floats) -> tuple[Floats, Floats, Floats]:
+    def losses(self, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,
         how deep the valley between them is, and where."""
         worth, _ = self._worth(self.items.x, y)
-        top, best = worth.max(-1), worth.argmax(-1)[..., None]
-        near = worth >= top[..., None] - TIED
-        first, last = near.argmax(-1)[..., None], NODES - 1 - near[..., ::-1].argmax(-1)[..., None]
-        between = (np.arange(NODES) >= first) & (np.arange(NODES) <= last)
-        valley = np.where(between, worth, np.inf)
-        where = np.take_along_axis(self.w, valley.argmin(-1)[..., None], -1)[..., 0]
-        cell, w = np.zeros((len(top), 2)), np.take_along_axis(self.w, best, -1)[..., 0]
+        best, top = worth.argmax(-1)[..., None], worth.max(-1, keepdims=True)
+        left, right = np.maximum.accumulate(worth, -1), np.maximum.accumulate(worth[..., ::-1], -1)[..., ::-1]
+        valley = 2.0 * np.minimum(left, right) - top - worth
+        where = np.take_along_axis(self.w, valley.argmax(-1)[..., None], -1)[..., 0]
+        cell, w = np.zeros((len(worth), 2)), np.take_along_axis(self.w, best, -1)[..., 0]
         for side, sign in enumerate(SIGN):
             at = np.flatnonzero(self.on[:, side])
-            far = sign * (self.items.kappa[at, side] * (1.0 + self.items.rho[at, side]))[:, None]
-            true = curve(np.maximum(1.0 - far * (w[at] - self.level[at, side][:, None]), LEAST), self.order)
-            tangent = np.take_along_axis(self.h[side, at], best[at], -1)[..., 0]
-            cell[at, side] = self.items.x[at, side] * ((tangent - true) @ self.q)
-        return cell, top - valley.min(-1), where
-
-    def primal(self, y: Floats) -> tuple[Floats, float] | None:
-        """The linear programme whose dual was minimised, of the first item: weights on the nodes of each value."""
-        w, phi, values = self.v[0], self.phi[0], len(self.q)
-        weight = np.repeat(self.q, NODES)
-        worth = phi - (y + self.price[0])[:, None] * w
-        lp = LinearProgramme(-weight * worth.ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True)
-        means = (weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))
-        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *means]
-        one, mean = np.ones(values), self.mean[0]
-        lp.add(
-            sparse.vstack([sparse.csr_matrix(r) for r in rows]),
-            np.concatenate([one, mean[:1], self.k[0]]), np.concatenate([one, mean[1:], [INFINITY] * 2]),
-        )
-        found = lp.solve()
-        if not found.optimal:
-            return None
-        share = found.x.reshape(values, NODES)
-        return (share * w).sum(1), float(self.q @ (share * phi).sum(1))
+            kappa, rho = self.items.kappa[at, side][:, None], self.items.rho[at, side][:, None]
+            step = sign * kappa * (w[at] - self.level[at, side][:, None])
+            near = np.maximum(1.0 - step, LEAST)
+            tangent = curve(near, self.order) + rho * (near - 1.0) * near ** (self.order - 1.0)
+            inside = [1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)]
+            h = [curve(np.maximum(x, LEAST), self.order) @ self.q for x in inside]
+            true = [np.where((x > 0.0).all(1), mean, -np.inf) for x, mean in zip(inside, h, strict=True)]
+            least = np.maximum(np.max(true, axis=0), curve(near, self.order) @ self.q)
+            cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
+        return cell, valley.max(-1), where, w
 
 
 class Planes:
@@ -267,27 +294,17 @@ class Planes:
         return x
 
 
-def _nodes(low: Floats, high: Floats, items: Items, level: Floats, first: Ints) -> Floats:
-    """Places w from low to high, even in √x of the first side, where its h bends; even in w in its tail."""
-    rows = np.arange(len(first))
-    kappa, at, sign = (a[rows, first][:, None, None] for a in (items.kappa, level, np.tile(SIGN, (len(first), 1))))
-    low, high = low[:, :, None], high[:, :, None]
-    grid = np.linspace(0.0, 1.0, NODES)
-    ends = [np.sqrt(np.maximum(1.0 - sign * kappa * (w - at), 0.0)) for w in (low, high)]
-    x = (ends[0] + (ends[1] - ends[0]) * grid) ** 2
-    tail = (items.rho[rows, first] < 0.0)[:, None, None]
-    w = np.clip(np.where(tail, low + (high - low) * grid, at + sign * (1.0 - x) / kappa), low, high)
+def _nodes(low: Floats, high: Floats, items: Items, level: Floats) -> Floats:
+    """Places w from low to high: half of them even in √x of each side, where its h bends, or even in w."""
+    low, high, sides = low[:, :, None], high[:, :, None], []
+    grid = np.linspace(0.0, 1.0, NODES // 2 + 1)
+    for side, sign in enumerate(SIGN):
+        kappa, at = (a[:, side][:, None, None] for a in (items.kappa, level))
+        ends = [np.sqrt(np.maximum(1.0 - sign * kappa * (w - at), 0.0)) for w in (low, high)]
+        bent = at + sign * (1.0 - (ends[0] + (ends[1] - ends[0]) * grid) ** 2) / kappa
+        even = low + (high - low) * grid
+        w = np.where((items.rho[:, side] < 0.0)[:, None, None], even, bent)
+        sides.append(w[..., :-1] if side == 0 else w[..., 1:])
+    w = np.clip(np.sort(np.concatenate(sides, -1), -1), low, high)
     w[..., 0], w[..., -1] = low[..., 0], high[..., 0]
     return np.asarray(w)
-
-
-def _far_end(x: Floats, rho: Floats, order: float) -> Floats:
-    """H at the nodes, raised by what it may exceed its chords by on either side."""
-    power = 1.0 / np.sqrt(x) if order == 0.5 else x ** (order - 1.0)
-    value = curve(x, order) + rho * (x - 1.0) * power
-    slope = power * (1.0 + rho * order + rho * (1.0 - order) / x)
-    bump = np.abs(np.diff(x, axis=-1) * np.diff(slope, axis=-1)) / 4.0
-    value[..., 0] += bump[..., 0]
-    value[..., -1] += bump[..., -1]
-    value[..., 1:-1] += np.maximum(bump[..., :-1], bump[..., 1:])
-    return np.asarray(value)

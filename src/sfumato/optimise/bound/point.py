@@ -98,7 +98,7 @@ class _Prices:
 
 
 CHAIN_TURNS = 60  # of two-level blocks, for the start
-PRICES, ROUNDS, LAST = 10, 3, 8  # steps of prices; rounds of branch and bound at first, and at the prices that are kept
+PRICES, LAST = 10, 60  # steps of prices at most, rounds of branch and bound at the prices that are kept
 
 
 class Detail(BoundStrand):
@@ -108,6 +108,7 @@ class Detail(BoundStrand):
     prices y, and c·Σ q(φ(w) − y·w) = Σ q(φ(v) − y·v) − φ(c), where φ(c) ≥ (1 + log c*)c − c* for every c*.
     """
 
+    SCALED = True
     MEANS = 32  # a block of c loses by the tangent of φ and by dividing by c, in proportion to its width
 
     def _gained(self, blocks: Floats, gain: Floats) -> tuple[Floats, Floats]:
@@ -150,19 +151,17 @@ class Detail(BoundStrand):
             return self.of_two()
         self.solve(1.0, CHAIN_TURNS, budget.part(0.3))
         self.begin()
-        prices = budget.part(0.7)
+        prices = budget.part(0.4)
         for _ in range(PRICES):
-            self.judge(1.0, ROUNDS, prices)
+            self.judge(1.0)
             if prices.over:
                 break
             steer([self], np.ones(1), 1.0)
             if self.worth(1.0) - self.model < CLOSE * self.worth(1.0):
                 break
-        best = self.r
-        if not budget.over:
-            table = self.table(self.y, 1.0, self.E, self.attained, LAST, budget, self.tree)
-            best = min(best, float(height(table).max()))
-        return float(self.q @ self.y) + best
+        first = self.table(self.y, 1.0, self.E, self.r, 0, FREE)  # needed whatever time is left
+        table = self.table(self.y, 1.0, self.E, self.r, LAST, budget, self.found.items)
+        return float(self.q @ self.y) + float(np.minimum(height(first).max(), height(table).max()))
 
 
 def chain(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, Floats, Ints
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints
 from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries
-from sfumato.optimise.bound.slack import reach
+from sfumato.optimise.bound.slack import curve, reach
 from sfumato.optimise.budget import FREE, Budget
 
 RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it
@@ -113,9 +113,9 @@ class Block:
     def _split(self, items: Items, y: Floats, asked: Queries) -> Items:
         """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
         once, or its mean."""
-        cell, depth, where = PricingDual(self, items, asked).losses(y)
+        cell, depth, where, w = PricingDual(self, items, asked).losses(y)
         depth, wide = depth * self.q, items.rho.max(1) > COARSE
-        alone = ~wide & (items.rho == UNUSED).any(1)
+        alone = ~wide & (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
         halve = wide | (~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST)))
         mean = ~halve & ~alone & (depth.max(1) < DUST)
         cut = ~(halve | mean | alone)
@@ -125,6 +125,17 @@ class Block:
             self._narrowed(items.take(mean), asked),
         ]
         return Items.together(parts + [self._both(items.take(np.array([i])), asked) for i in np.flatnonzero(alone)])
+
+    def _broken(self, items: Items, asked: Queries, w: Floats) -> Bools:
+        """Whether w is outside the side that an item does not look at, as far as a few ϰ tell."""
+        side = np.where(items.rho[:, 0] == UNUSED, 0, 1)
+        level, sign = asked.level[items.query, side][:, None], SIGN[side][:, None]
+        over = sign * (w - level)
+        gap = sign * (level - items.mean[np.arange(len(side)), side][:, None])
+        steps = self.k[side][:, None] / np.maximum(gap, 1e-9) * np.geomspace(1.0, LAST / self.k.min(), 40)
+        x = 1.0 - steps[:, :, None] * over[:, None, :]
+        inside = (x > 0.0).all(2) & (curve(np.maximum(x, 1e-12), self.order) @ self.q >= self.k[side][:, None])
+        return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
 
     def _both(self, item: Items, asked: Queries) -> Items:
         """One item with every cell of the side that it did not look at."""
@@ -151,10 +162,6 @@ class Block:
             part = items.take(np.arange(at, min(at + step, len(items.query))))
             parts.append(part if budget.over else PricingDual(self, part, asked).minimised(y, floor[part.query]))
         return Items.together(parts) if parts else items
-
-    def relaxed(self, y: Floats, asked: Queries, item: Items) -> tuple[Floats, float] | None:
-        """The mean block and its mean φ that attain the bound of one item, up to rounding: steering only."""
-        return PricingDual(self, item, asked).primal(y)
 
 
 def _edges(first: float, last: float, order: float) -> Floats:

@@ -20,8 +20,9 @@ CLOSE = 2e-3  # nats that prices stand to gain when they are left
 ROUNDS = 3  # of branch and bound at first
 REFINED, MOST = 2, 16  # rounds for the tables of the worst family, twice as many each time that it is the worst
 WORTHLESS = 2e-4  # relative: what many rounds must gain
-NEAR = 1.1  # t from which cells made for the lower roof say more than those of E
-WORTH = 3.0  # nats that the roof of the others, lowered by 1, takes from a block, about
+NEAR = 1.1  # t from which cells made for the own roof or floor say more than those of t = 1
+ROOTS = 0.35  # of the time, for tables at t = 1
+SPARE = 2.0  # times what the own table of a family gains: what the others have to lose there
 ASIDE = 0.02  # from the best shift, where the families are seen that hold it
 WIDEST = 0.6  # shift of all prices at once: the bound is convex in it
 
@@ -72,7 +73,7 @@ class Split:
         gain = np.full(len(self.strands), np.inf)
         for _ in range(PRICES):
             for s in np.flatnonzero(gain >= WORTHWHILE * gain.mean()):
-                self.strands[s].judge(self.T, ROUNDS, budget)
+                self.strands[s].judge(self.T)
             if budget.over:
                 break
             self.T = steer(self.strands, self.shares)
@@ -91,23 +92,25 @@ class PriceFamilies:
     def __init__(self, split: Split) -> None:
         self.split = split
         self.t = np.exp(split.epsilon * EDGES)
-        count = len(self.t) - 1
-        self.rest = [[strand.kept] * count for strand in split.strands]
+        self.rest: list[list[Floats]] = [[] for _ in split.strands]
         self.own: list[list[Floats]] = [[] for _ in split.strands]
         self.rounds: list[int] = []  # of the next refinement of an interval
 
     def run(self, budget: Budget) -> float:
-        """Hasty tables of all families, then the worst family's are made better, while time is left and it gains."""
+        """Tables at t = 1, those of all families from what they know, then better ones for the worst family, while time
+        is left and it gains."""
         split, count = self.split, len(self.t) - 1
         order = np.argsort(-split.shares).tolist()
+        self._roots(order, budget.part(ROOTS))
         self.own = [[self._table(s, 1, count - 1, 0, FREE)] * count for s in range(len(order))]
+        self.need = [0.0] * count
         for k in range(count - 1, -1, -1):  # far ones first: near ones are little worse than t = 1 without
+            for s in order if k < count - 1 else []:
+                self._tighten(s, 1, k, 0, budget)
+            rise = np.array([self._gains(self.own, s, k) for s in range(len(order))])
+            self.need[k] = SPARE * float((rise / (1.0 - split.shares)).max())
             for s in order if k else []:
-                self._tighten(s, 0, k, int(self.t[k] < NEAR), budget)
-            falls = sum(self._gains(self.rest, s, k) for s in order)
-            for s in order:
-                if k < count - 1 and self._gains(self.own, s, k) > -falls:
-                    self._tighten(s, 1, k, 0, budget)
+                self._tighten(s, 0, k, 0, budget)
         best, self.rounds = np.inf, [REFINED] * count
         while True:
             value, places = self.assembled()
@@ -116,6 +119,20 @@ class PriceFamilies:
             best = min(best, value)
             for s0, k in sorted(places, key=lambda x: -x[1]):
                 self._refine(s0, k, order, budget)
+
+    def _roots(self, order: list[int], budget: Budget) -> None:
+        """Tables at floor 1 and roof E; the one that is farthest from what is attained is made better."""
+        shares, strands, count = self.split.shares, self.split.strands, len(self.t) - 1
+        gap = np.zeros(len(order))
+        for s in order:
+            self.rest[s] = [self._table(s, 0, 0, 0, FREE)] * count
+            self._rooted(s)
+            gap[s] = shares[s] * (height(self.rest[s][0]).max() - strands[s].r)
+        while not budget.over and gap.max() > CLOSE / len(order):
+            s = int(gap.argmax())
+            self._tighten(s, 0, 0, ROUNDS, budget)
+            now = shares[s] * (height(self.rest[s][0]).max() - strands[s].r)
+            gap[s] = now if now < gap[s] else 0.0  # no more to be had so soon
 
     def _refine(self, s0: int, k: int, order: list[int], budget: Budget) -> None:
         """Better tables for a family; one that was refined before has its interval halved, too.
@@ -126,6 +143,7 @@ class PriceFamilies:
         if halved:
             self.t = np.insert(self.t, k + 1, np.sqrt(self.t[k] * self.t[k + 1]))
             self.rounds.insert(k, rounds)
+            self.need.insert(k, self.need[k])
             for tables in (*self.rest, *self.own):
                 tables.insert(k, tables[k])
         for s in order:
@@ -136,16 +154,16 @@ class PriceFamilies:
 
     def _gains(self, tables: list[list[Floats]], s: int, k: int) -> float:
         """What a secret may be worth more than at t = 1."""
-        return float(self.split.shares[s] * (height(tables[s][k]).max() - self.split.strands[s].r))
+        return float(self.split.shares[s] * (height(tables[s][k]).max() - height(self.rest[s][0]).max()))
 
     def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
         split = self.split
         floor, roof = (1.0 / float(self.t[k + 1]), split.E) if kind else (1.0, split.E / float(self.t[k]))
         strand = split.strands[s]
-        least = strand.r - WORTH * (split.E - roof)
-        if (kind, k) == (0, 0):  # as good as can be: every family rests on it
-            least = strand.attained
-        tree = strand.tree if kind or self.t[k] < NEAR else None
+        least = strand.r  # at t = 1 as good as can be: every family rests on it
+        if (kind, k) != (0, 0):
+            least = float(height(self.rest[s][0]).max()) - (0.0 if kind else self.need[k])
+        tree = strand.tree if float(self.t[k + kind]) < NEAR else None
         return strand.table(strand.y, floor, roof, least, rounds, budget, tree)
 
     def _tighten(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> None:
@@ -153,12 +171,16 @@ class PriceFamilies:
         if budget.over:
             return
         known, table = (self.own if kind else self.rest)[s], self._table(s, kind, k, rounds, budget)
-        strand = self.split.strands[s]
-        if strand.block is not None and (kind, k) == (0, 0):
-            strand.tree = strand.found.items
+        if (kind, k) == (0, 0):
+            self._rooted(s)
         for i in range(k + 1) if kind else range(k, len(known)):
             if height(table).max() < height(known[i]).max():  # both hold; a hasty one may be the looser
                 known[i] = table
+
+    def _rooted(self, s: int) -> None:
+        """What was found last for a secret, at floor 1 and roof E, is what its other tables begin with."""
+        strand = self.split.strands[s]
+        strand.tree = None if strand.block is None else strand.found.items
 
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
         """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep

@@ -1,7 +1,8 @@
 """One secret's part of a bound: prices y of its values, found on two-level blocks first and then on any blocks.
 
 min q·y + T·r with r ≥ Σ q(φ(h) − y·h) for every block h in K = {m ≥ 1, M ≤ E} (docs/robust.md, section 3). Two-level
-blocks give a start; the blocks at which the bound on r is attained, relaxed ones, are what the prices learn from then.
+blocks give a start; the blocks in K that climbs from them reach are what the prices learn from then, and a table of
+what any block may be worth is made for the prices that are left in the end.
 The programme's own y are a degenerate vertex at which other blocks are worth far more, so a proximal bundle is begun at
 y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as the total asks for.
 """
@@ -14,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.bound.climb import Climb
 from sfumato.optimise.bound.dual import Items, Queries
 from sfumato.optimise.bound.pricing import Block, Priced
 from sfumato.optimise.bound.slack import reach
@@ -25,7 +27,7 @@ PAIRED = 24  # values up to which exchanges of two are tried
 LISTED = 12  # values whose subsets are listed
 EXCHANGES, STARTS = 3, 6  # of sets of more values: rounds of exchanges, and sets they begin at
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
-LEARNT = 2  # blocks of the mean from which prices learn at a time
+CLIMBS = 4  # blocks from which better ones are looked for at a time
 BUNDLE = 20  # blocks for each value in the programme of prices
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall at which prices are taken, and boldness grows
 BOLDER, SHYER = 2.0, 0.6
@@ -43,10 +45,10 @@ class BoundStrand:
 
     MEANS = 4  # blocks of log c
     tree: Items | None = None  # what branch and bound knows of K
-    true = 0  # blocks that are in K: the first ones
+    SCALED = False  # whether blocks are scaled to the mean 1
 
     def __init__(self, q: Floats, order: float, above: float, below: float, E: float) -> None:
-        self.q, self.E = q, E
+        self.q, self.order, self.E = q, order, E
         self.block = Block(q, order, above, below) if len(q) > 1 else None
         far = np.full(len(q), 2.0 / q.min() + 40.0)
         self.lp = LinearProgramme(np.append(1.0, q), np.append(-INFINITY, -far), np.append(INFINITY, far), warm=True)
@@ -159,58 +161,42 @@ class BoundStrand:
     def _listed(self, asked: Queries, value: Floats) -> Floats:
         return np.column_stack([asked.stretched(asked.mean), value])
 
-    def _learn(self, y: Floats) -> None:
-        """The relaxed blocks at the worst places of the last table."""
-        assert self.block is not None
-        items = self.found.items
-        for at in np.argsort(-items.value)[:LEARNT]:
-            row = self.block.relaxed(y, self.asked, items.take(np.array([at])))
-            if row is not None:
-                self._add(row[0][None], np.array([row[1]]))
-
-    @property
-    def attained(self) -> float:
-        """The worth of the best block known to be in K, at the prices that are kept."""
-        return float((self.gain[: self.true] - self.blocks[: self.true] @ (self.q * self.y)).max())
-
     def begin(self) -> None:
         """What each value tells, as the first prices to be judged."""
-        if not self.true:
-            self.true, self.bold = len(self.gain), 1.0
-            self.y = self.vertex if self.block is None else np.asarray(self.theta @ xlogx(self.blocks)) + 1.0
-            self.tried, self.model, self.r, self.kept = self.y, -np.inf, np.inf, np.zeros((0, 3))
+        self.y = self.vertex if self.block is None else np.asarray(self.theta @ xlogx(self.blocks)) + 1.0
+        self.tried, self.model, self.r, self.bold = self.y, -np.inf, np.inf, 1.0
+        k = np.zeros(2) if self.block is None else self.block.k
+        self.climb = Climb(self.q, self.order, k, self.E, self.SCALED)
 
     def worth(self, T: float) -> float:
-        """q·y + T·r at the prices that are kept: what is proved."""
+        """q·y + T·r at the prices that are kept."""
         return float(self.q @ self.y) + T * self.r
 
-    def judge(self, T: float, rounds: int, budget: Budget) -> None:
-        """The table of the prices that are tried, at floor 1 and roof E: they are kept, or one is more careful."""
-        y, first = self.tried, not len(self.kept)
-        least = float((self.gain[: self.true] - self.blocks[: self.true] @ (self.q * y)).max())
-        # a table is needed whatever time is left, more of them may stop anywhere
-        more = 0 if budget.over else 1 if self.tree else rounds
-        table = self.table(y, 1.0, self.E, least, more, FREE if first else budget, self.tree)
-        r = float(height(table).max())
-        value, best = float(self.q @ y) + T * r, self.worth(T)
-        promised = best - self.model
-        if first or value < best - SERIOUS * max(promised, 0.0):
-            self.bold *= BOLDER if not first and value < best - TRUSTED * promised else 1.0
-            self.y, self.r, self.kept = y, r, table
+    def judge(self, T: float) -> None:
+        """The best blocks that are found at the prices that are tried: they are kept, or one is more careful."""
+        y, first = self.tried, self.r == np.inf
+        if self.block is not None:
+            starts = np.concatenate([self.blocks[self._first(y)], self._gained(*self._told(self._best(y)[0]))[0]])
+            best = np.argsort(-(xlogx(starts) @ self.q - starts @ (self.q * y)), kind="stable")[:CLIMBS]
+            self._add(np.array([self.climb.climbed(y, w) for w in starts[best]]))
+        r, self.r = self._height(y), np.inf if first else self._height(self.y)
+        value, best_known = float(self.q @ y) + T * r, self.worth(T)
+        promised = best_known - self.model
+        if first or value < best_known - SERIOUS * max(promised, 0.0):
+            self.bold *= BOLDER if not first and value < best_known - TRUSTED * promised else 1.0
+            self.y, self.r = y, r
         else:
             self.bold *= SHYER
-        if self.block is not None:
-            self.tree = self.found.items
-            self._forget(y, r)
-            if not budget.over:
-                self._learn(y)
 
-    def _forget(self, y: Floats, r: float) -> None:
-        """Relaxed blocks that are worth more than what is proved now: finer pieces do without them."""
-        worth = self.gain - self.blocks @ (self.q * y)
-        stale = np.flatnonzero((worth > r + SETTLED) & (np.arange(len(worth)) >= self.true))
-        self.lp.drop(stale)
-        self.blocks, self.gain = np.delete(self.blocks, stale, axis=0), np.delete(self.gain, stale)
+    def _told(self, sets: Floats) -> tuple[Floats, Floats]:
+        blocks = np.concatenate(self._corners(sets))
+        return blocks, xlogx(blocks) @ self.q
+
+    def _height(self, y: Floats) -> float:
+        return float((self.gain - self.blocks @ (self.q * y)).max())
+
+    def _first(self, y: Floats) -> Ints:
+        return np.asarray(np.argsort(-(self.gain - self.blocks @ (self.q * y)), kind="stable")[:CLIMBS])
 
     @property
     def near(self) -> Ints:
