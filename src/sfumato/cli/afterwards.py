@@ -8,24 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.atomic import check_target
 from sfumato.cli.console import columns, document, pairs, progress, story
-from sfumato.cli.estimate import mechanism_of
-from sfumato.cli.inspect import proved
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
-from sfumato.composing import compose as composed
 from sfumato.decimals import LEVEL, at_most, level
-from sfumato.drawing.manifest import manifest_path, read_manifest
 from sfumato.errors import ClaimError, InputError
-from sfumato.estimation import estimate
-from sfumato.estimation.models import model_of
-from sfumato.estimation.result import NOTE
-from sfumato.ledgers import Ledger
-from sfumato.ledgers.booking import evidence
-from sfumato.mechanism import Mechanism, load
-from sfumato.mechanism.bundle import any_record
-from sfumato.releasing.files import Files
-from sfumato.reporting import write_reports
 
 if TYPE_CHECKING:
     from sfumato.composing.composition import Level
@@ -34,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Record
     from sfumato.ledgers.entries import Entry
-    from sfumato.mechanism import Bundle
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.sources import Where
 
 
@@ -60,6 +46,11 @@ def report(
       sfumato report released.mechanism.json --released released.csv --out page.html
       sfumato report m.json --out m.html
     """
+    from sfumato.atomic import check_target
+    from sfumato.cli.inspect import proved
+    from sfumato.mechanism import load
+    from sfumato.reporting import write_reports
+
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     mechanism = load(file)
@@ -94,6 +85,11 @@ def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | Bun
 
     A law too large to invert gives no estimate, as in the release itself.
     """
+    from sfumato.drawing.manifest import manifest_path, read_manifest
+    from sfumato.estimation import estimate
+    from sfumato.estimation.models import model_of
+    from sfumato.mechanism import Mechanism
+
     beside = manifest_path(released)
     manifest = read_manifest(beside) if beside.exists() else None
     try:
@@ -127,6 +123,12 @@ def synthesise(
     Example:
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
+    from sfumato.cli.estimate import mechanism_of
+    from sfumato.estimation import estimate
+    from sfumato.estimation.result import NOTE
+    from sfumato.mechanism.bundle import any_record
+    from sfumato.releasing.files import Files
+
     law = mechanism_of(released, mechanism)
     files = Files.beside(out, mechanism=False, report=False)
     files.check([released, mechanism], force=force)
@@ -165,6 +167,8 @@ def ledger() -> None:
 @json_option
 def list_(path: Path, people: str | None, as_json: bool) -> None:
     """Every release: about whom, its level, and the level of all together when it was reserved."""
+    from sfumato.ledgers import Ledger
+
     entries = Ledger(path, create=False).entries(people)
     if as_json:
         document({"ledger": path, "releases": [_entry_document(e) for e in entries]})
@@ -190,6 +194,9 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
 @json_option
 def show(path: Path, number: int, as_json: bool) -> None:
     """One release, with everything the ledger knows of it."""
+    from sfumato.ledgers import Ledger
+    from sfumato.ledgers.booking import evidence
+
     book = Ledger(path, create=False)
     entry = book.entry(number)
     if as_json:
@@ -221,6 +228,8 @@ def show(path: Path, number: int, as_json: bool) -> None:
 @json_option
 def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> None:
     """Say what became of a reservation whose process was killed; from what lies on the disk, if that tells."""
+    from sfumato.ledgers import Ledger
+
     entry = Ledger(path, create=False).settle(number, delivered)
     if as_json:
         document(_entry_document(entry))
@@ -255,6 +264,9 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
       sfumato compose january.mechanism.json june.mechanism.json
       sfumato compose weekly.mechanism.json --times 52 --out year.json
     """
+    from sfumato.composing import compose as composed
+    from sfumato.mechanism import load
+
     loaded = [load(file) for file in files] * times
     with progress(f"composing {len(loaded)} releases"):
         whole = composed(*loaded)

@@ -10,24 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from pyarrow import csv
 
-from sfumato.atomic import write_all
-from sfumato.certification import verify
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
-from sfumato.cli.wording import release_document, release_lines
-from sfumato.datasets import adult, rows
 from sfumato.decimals import LEVEL, level, percent
-from sfumato.drawing.decoding import GUESS
 from sfumato.errors import InputError, OutputError, unknown
-from sfumato.estimation.result import Estimate
-from sfumato.releasing import Session, Wishes
-from sfumato.releasing.files import Files
-from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.wishes import EVERY, usual_cap
 
 if TYPE_CHECKING:
+    from sfumato.estimation.result import Estimate
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
 
@@ -48,6 +38,16 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
+    from sfumato.certification import verify
+    from sfumato.cli.wording import release_document, release_lines
+    from sfumato.datasets import adult
+    from sfumato.drawing.decoding import GUESS
+    from sfumato.estimation.result import Estimate
+    from sfumato.releasing import Session, Wishes
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import DrawOptions
+    from sfumato.releasing.wishes import EVERY, usual_cap
+
     wishes = Wishes(("sex",), ("race",), epsilon, design="auto", at_most=usual_cap(epsilon), public=(EVERY,))
     table = out / "adult.csv"
     files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html", tables=True)
@@ -114,6 +114,11 @@ def _folder(out: Path, targets: list[Where], force: bool) -> None:
 
 
 def _write_table(path: Path, force: bool) -> None:
+    from pyarrow import csv
+
+    from sfumato.atomic import write_all
+    from sfumato.datasets import adult, rows
+
     text = io.BytesIO()
     csv.write_csv(rows(adult("sex", "race"), seed=1994), text)
     write_all({path: text.getvalue()}, replace=force)

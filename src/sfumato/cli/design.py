@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.atomic import as_output_error, check_target, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
     Answer,
@@ -45,14 +44,7 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
-from sfumato.cli.wording import mechanism_document, promise
-from sfumato.comparing import compare as compared
-from sfumato.comparing.page import advice, error_picture, kept_picture, page
-from sfumato.comparing.running import ENTRANTS, PLAIN, entrants, levels
-from sfumato.datasets import adult
 from sfumato.errors import InputError, listed, spelled
-from sfumato.releasing.planning import joint_of, planned
-from sfumato.utility.ceilings import ceiling
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
@@ -84,6 +76,10 @@ def design(
           --epsilon 1 --out m.json
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
+    from sfumato.atomic import check_target
+    from sfumato.cli.wording import mechanism_document, promise
+    from sfumato.releasing.planning import planned
+
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
     check_target(out, table if isinstance(table, Path) else None, force=force)
@@ -119,6 +115,8 @@ def plan(
     Example:
       sfumato plan people.csv --secret diagnosis --epsilon 1
     """
+    from sfumato.releasing.planning import planned
+
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
     made = planned(table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json))
@@ -198,6 +196,10 @@ def compare(
       sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
       sfumato compare adult --secret sex --useful race --out compared
     """
+    from sfumato.comparing import compare as compared
+    from sfumato.comparing.page import advice
+    from sfumato.comparing.running import entrants, levels
+
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
@@ -236,7 +238,11 @@ def compare(
 def _joint(
     table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: Options, rules: Options, *, quiet: bool
 ) -> Joint:
+    from sfumato.releasing.planning import joint_of
+
     if str(table) == "adult" and not table.exists() and not any(read.values()):
+        from sfumato.datasets import adult
+
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
@@ -246,6 +252,9 @@ def _joint(
 
 def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
+    from sfumato.atomic import as_output_error, write_all
+    from sfumato.comparing.page import error_picture, kept_picture, page
+
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
         "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
@@ -259,6 +268,8 @@ def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
 
 
 def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None:
+    from sfumato.comparing.page import advice
+
     j = found.joint
     rows = "" if found.n is None else f"; errors are for {found.n:,} released rows"
     story(f"{listed(j.secret.names)} is secret, {listed(j.useful.names)} useful: "
@@ -295,6 +306,8 @@ def _absent(found: Comparison) -> list[tuple[str, str]]:
 def _ordered(found: Comparison) -> dict[str, str]:
     """Methods and how they are shown: the full promise first, then protocols for scale and others, marked; best first.
     """
+    from sfumato.comparing.running import ENTRANTS, PLAIN
+
     def rank(name: str) -> tuple[bool, bool, float]:
         return (not ENTRANTS[name].comparable, name in PLAIN, -sum(p.nmi or 0.0 for p in found.of(name)))
 
@@ -312,6 +325,7 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
         if any(v is not None for v in by.values()):
             figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
             rows.append([shown, spark([by.get(e) for e in grid], high=1.0), *figures])
+    from sfumato.utility.ceilings import ceiling
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from sfumato.alphabet import MISSING
-from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
 from sfumato.cli.options import (
     Location,
@@ -27,7 +26,6 @@ from sfumato.cli.options import (
 )
 from sfumato.decimals import near, percent
 from sfumato.errors import InputError
-from sfumato.mechanism import Bundle, load
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate, Marginal
     from sfumato.estimation.tables import TableEstimate
     from sfumato.frames import Datum, Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.releasing.wishes import Values
     from sfumato.sources import Where
     from sfumato.sources.source import Source
@@ -86,11 +84,14 @@ def estimate(
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
     from sfumato.estimation import estimate as estimated
+    from sfumato.mechanism import Bundle
 
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     law = mechanism_of(released, mechanism)
     if csv_file is not None:
+        from sfumato.atomic import check_target
+
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
     if isinstance(law, Bundle):
@@ -161,6 +162,7 @@ def _estimate_bundle(
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
     from sfumato.drawing.manifest import mechanism_beside
+    from sfumato.mechanism import load
 
     path = mechanism_beside(released) if mechanism is None else mechanism
     if mechanism is None and isinstance(released, Path) and not released.exists():
@@ -261,6 +263,7 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
 
 
 def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
+    from sfumato.atomic import write_all
     from sfumato.sources.delimited import guarded
 
     text = io.StringIO()

@@ -14,16 +14,12 @@ from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, level, near, percent
 from sfumato.errors import ClaimError
-from sfumato.mechanism import Bundle, load
-from sfumato.mechanism.file import record_of
-from sfumato.mechanism.mechanism import mean_law
-from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
     from sfumato.certification.certificate import Certificate
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
@@ -48,6 +44,8 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
       sfumato inspect released.mechanism.json
     """
     from sfumato.certification import promises
+    from sfumato.mechanism import Bundle, load
+    from sfumato.mechanism.file import record_of
 
     m = load(file)
     if isinstance(m, Bundle):
@@ -99,6 +97,8 @@ def _law(m: Mechanism) -> str:
 
 
 def _design_record(m: Mechanism) -> Record:
+    from sfumato.releasing.notices import small_cells
+
     j = m.joint
     return {
         "source": m.source, "rows": None if j is None else j.n, "small_cells": small_cells(j),
@@ -110,6 +110,8 @@ def _design_record(m: Mechanism) -> Record:
 
 def _design(m: Mechanism) -> str:
     from sfumato.certification import design_sentence
+    from sfumato.releasing.notices import small_cells
+
     if m.joint is None:
         return "none in the file"
     if m.source == "public":
@@ -124,6 +126,8 @@ def _design(m: Mechanism) -> str:
 
 def _meanings(m: Mechanism, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
     """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
+    from sfumato.mechanism.mechanism import mean_law
+
     if m.joint is None or m.law.meaning == "subset":
         return []
     mean = mean_law(m, m.joint)
@@ -164,6 +168,8 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
 
 def proved(mechanism: Mechanism | Bundle) -> Certificate:
     """What can be proved of a mechanism or a bundle, from its integers."""
+    from sfumato.mechanism import Bundle
+
     if isinstance(mechanism, Bundle):
         from sfumato.certification.together import bundle_certificate
 
@@ -191,6 +197,7 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification.promises import told_exactly
     from sfumato.certification.proving import confirm
     from sfumato.cli.wording import mechanism_document, witness
+    from sfumato.mechanism import Bundle, load
 
     mechanism = load(file)
     if mechanism.claim is None:

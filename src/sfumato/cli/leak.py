@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.atomic import check_target, write_all
-from sfumato.auditing import audit as audited
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
-from sfumato.cli.wording import audit_bundle, leak_bundle
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 from sfumato.errors import ClaimError, InputError
-from sfumato.mechanism import Bundle, load
-from sfumato.privacy.overview import map_of, overview
-from sfumato.sources import open_source
-from sfumato.sources.tabulation import counted
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
@@ -67,11 +60,18 @@ def leak(
       sfumato leak released.mechanism.json
       sfumato leak released.mechanism.json --joint people.csv --map leakage.png
     """
+    from sfumato.mechanism import Bundle, load
+    from sfumato.privacy.overview import map_of, overview
+
     mechanism = load(file)
     if isinstance(mechanism, Bundle):
+        from sfumato.cli.wording import leak_bundle
+
         leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return
     if picture is not None:
+        from sfumato.atomic import check_target
+
         check_target(picture, file, force=force)
     joint = mechanism.joint if table is None else _joint(table, mechanism, read_as(read))
     with progress(f"measuring {file.name}"):
@@ -88,10 +88,14 @@ def leak(
 
 
 def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
+    from sfumato.sources import open_source
+    from sfumato.sources.tabulation import counted
+
     return counted(open_source(table, **read), mechanism.secret, mechanism.useful, {})
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
+    from sfumato.atomic import write_all
     from sfumato.reproduce.drawing import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
@@ -206,10 +210,15 @@ def audit(
       sfumato audit released.mechanism.json
       sfumato audit released.mechanism.json --released released.csv --truth people.csv
     """
+    from sfumato.auditing import audit as audited
+    from sfumato.mechanism import Bundle, load
+
     if (released is None) != (truth is None):
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = load(file)
     if isinstance(mechanism, Bundle):
+        from sfumato.cli.wording import audit_bundle
+
         if released is not None or epsilon is not None:
             raise InputError(
                 "is a bundle: its sampler is attacked part by part, at the level that each claims",

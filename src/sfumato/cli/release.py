@@ -27,19 +27,14 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
-from sfumato.cli.wording import release_document, release_lines
-from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError, listed
-from sfumato.ledgers import Ledger
-from sfumato.releasing import Session
-from sfumato.releasing.files import Files, can_report, released_already
-from sfumato.releasing.flow import Account, DrawOptions
-from sfumato.sources.places import Place
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.frames import Datum
-    from sfumato.releasing import Wishes
+    from sfumato.releasing import Session, Wishes
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import Account, DrawOptions
     from sfumato.sources import Where
 
 NOT_ATOMIC = (
@@ -130,6 +125,11 @@ def release(
       sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
           --people 'cohort 7' --budget 2
     """
+    from sfumato.drawing.manifest import Imprint
+    from sfumato.releasing import Session
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import Account, DrawOptions
+
     read = read_as(design)
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
@@ -175,6 +175,8 @@ def command_line(ctx: click.Context) -> str:
 
 
 def _told(value: Datum) -> str:
+    from sfumato.sources.places import Place
+
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
     return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
@@ -184,6 +186,9 @@ def _written(
     session: Session, files: Files, options: DrawOptions, account: Account, force: bool, as_json: bool
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
+    from sfumato.cli.wording import release_document, release_lines
+    from sfumato.releasing.files import can_report, released_already
+
     assert session.plan is not None
     mechanism = session.plan.mechanism
     again = released_already(session.source)
@@ -213,6 +218,8 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
 
 def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool) -> Account:
     """The place in the ledger that was asked for, if any; no ledger counts the budget of planned releases."""
+    from sfumato.releasing.flow import Account
+
     if ledger is None and (replace(asked, budget=None) if planned else asked) == Account():
         return Account()
     if ledger is None:
@@ -221,6 +228,7 @@ def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool
         ledger = table.with_name("sfumato.ledger")
     if not asked.people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
+    from sfumato.ledgers import Ledger
 
     return replace(asked, ledger=Ledger(ledger))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.errors import DataError, InputError
-from sfumato.mechanism import load
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
@@ -45,6 +42,8 @@ def respond(
       sfumato respond survey.mechanism.json drug=yes age=34
       sfumato respond survey.mechanism.json --records people.jsonl > answers.jsonl
     """
+    from sfumato.mechanism import load
+
     law = load(mechanism)
     if (records is None) == (not values):
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
@@ -87,6 +86,8 @@ def _object(line: str, i: int) -> Record:
 
 def _key(path: Path) -> bytes:
     """The key in a file that its owner alone can read."""
+    import secrets
+
     if not path.exists():
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(32) + "\n")
@@ -217,6 +218,8 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
 @force_option
 def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path, force: bool) -> None:
     """Make invitations, each for one answer. Only their hashes are stored."""
+    from sfumato.atomic import check_target, write_all
+
     check_target(out, None, force=force)
     with _opened(mechanism, store) as (_, opened):
         tokens = opened.invite(count)
@@ -273,6 +276,7 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
 @contextlib.contextmanager
 def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
     """The mechanism and the store of its answers."""
+    from sfumato.mechanism import load
     from sfumato.survey.collected import Store
     from sfumato.survey.survey_page import survey_id
 
