@@ -16,10 +16,9 @@ from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
-from sfumato.optimise.arrays import DUST
+from sfumato.optimise.arrays import DUST, SEALING
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import MARGIN as SEALING
 from sfumato.optimise.cone import Cone, RatioCone
 from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel.posteriors import (

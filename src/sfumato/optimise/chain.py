@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import SEALING, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried, rows_for
-from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
+from sfumato.optimise.cone import RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.moves import mover
@@ -71,7 +71,7 @@ class Chain:
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
         self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
         self.bound = float("inf")
-        self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
+        self.spare = SEALING if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough
         self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
         self.last = RatioCone(within, epsilon + self.spare, reads, at_most, closely=True)
         self.coordinates = self.cone.coordinates
@@ -245,8 +245,8 @@ class Chain:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
         if hasattr(self.within, "inequalities"):
             return
-        cap = None if self.at_most is None else self.at_most + MARGIN
-        outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads, cap)
+        cap = None if self.at_most is None else self.at_most + SEALING
+        outer = RatioCone(self.within, self.epsilon + SEALING, self.reads, cap)
         known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
         self.bound, self.cuts = meet(
             self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=self.rays, known=known

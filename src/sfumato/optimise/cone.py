@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-MARGIN = 1e-8  # nats left for the sealing of weights into integers
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
 SPARE = 1e-6  # of what is mixed in, so that rounding does not leave a row outside by a digit
 
@@ -115,9 +114,9 @@ class Cap:
     def of(joint: Joint, coordinates: Coordinates, kappa: float, reads: str) -> Cap:
         S, U = joint.shape
         if reads == "useful":
-            return Cap(float(np.exp(kappa - MARGIN)), (np.arange(U),) * min(S, 2))  # any two secrets are alike
+            return Cap(float(np.exp(kappa - SEALING)), (np.arange(U),) * min(S, 2))  # any two secrets are alike
         own = coordinates.cell // U
-        return Cap(float(np.exp(kappa - MARGIN)), tuple(np.flatnonzero(own == s) for s in np.unique(own)))
+        return Cap(float(np.exp(kappa - SEALING)), tuple(np.flatnonzero(own == s) for s in np.unique(own)))
 
     def extremes(self, x: Floats) -> tuple[Ints, Ints]:
         """Per row and secret the number that is greatest and the one that is least [y, s]."""
@@ -178,7 +177,7 @@ def mixed_until_private(x: Floats, odds_of: Callable[[Floats, Ints], Floats]) ->
         over = odds > 0
         if not over.any():
             break
-        live, odds = live[over], odds[over, None] * (1 + SPARE) + 1e-12
+        live, odds = live[over], odds[over, None] * (1 + SPARE) + DUST
         x[live] = (x[live] + odds) / (1 + odds)
     return x
 
@@ -219,7 +218,7 @@ class RatioCone:
         joint = within.joint
         nodes, self.most = (self.FINE, self.LAST) if closely else (self.NODES, self.MOST)
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
-        self.E = float(np.exp(epsilon - min(MARGIN, epsilon / 2)))
+        self.E = float(np.exp(epsilon - min(SEALING, epsilon / 2)))
         self.rise = self.E - 1.0
         self.free = isinstance(within, Anything)  # then the cap is the promise
         kappa = epsilon if self.free else at_most

@@ -1,4 +1,5 @@
-"""Linear programmes that grow by rows and columns, HiGHS kept warm; the best mixture of points with a given mean."""
+"""Linear programmes that grow by rows and columns, HiGHS kept warm; and mixtures of points with a given mean, which
+every search here ends in: rows of a pool, blocks of a secret, posteriors, rays."""
 
 from __future__ import annotations
 
@@ -9,16 +10,18 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, TIDY, Floats, Ints
 from sfumato.optimise.budget import spend
 
 # --- hiGHS kept warm between solves. Knows nothing of privacy ---------------------------------------------------------
 
 
 INFINITY = highspy.kHighsInf
-DUAL, PRIMAL = 1, 4  # simplex strategies: new rows leave a basis dual feasible, new columns and costs primal
+CODES = highspy.simplex_constants
+DUAL = int(CODES.kSimplexStrategyDual)  # new rows leave a basis dual feasible
+PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it primal feasible
+DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
 PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
-FEASIBLE = 1e-9  # of HiGHS: what it answers is checked by weak duality or mended, so this only has to be small
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,7 @@ class LinearProgramme:
         self.h: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self.h.silent()
         self.option("threads", threads)
-        self.option("primal_feasibility_tolerance", FEASIBLE)
-        self.option("dual_feasibility_tolerance", FEASIBLE)
+        self.accuracy(REPAIRED)
         if warm:
             for name, setting in (("presolve", "off"), ("solver", "simplex"), ("parallel", "off")):
                 self.option(name, setting)
@@ -62,6 +64,11 @@ class LinearProgramme:
     def option(self, name: str, value: bool | float | str) -> None:
         """Set an option of HiGHS."""
         self.h.setOptionValue(name, value)
+
+    def accuracy(self, tolerance: float) -> None:
+        """What may be missing of a bound or a price."""
+        self.option("primal_feasibility_tolerance", tolerance)
+        self.option("dual_feasibility_tolerance", tolerance)
 
     def add(self, matrix: Any, lower: Floats, upper: Floats) -> None:
         """Append rows lower ≤ A x ≤ upper."""
@@ -148,11 +155,44 @@ def _each(value: Floats | float, matrix: Any) -> Floats:
 # --- the linear programme that every listing and pricing ends in ------------------------------------------------------
 
 
-TIGHT = 1e-10  # feasibility asked of HiGHS: bounds of listed points are told to ten digits
-USED = 1e-13  # weights below this are dust
-BETTER = 1e-11  # what a point must gain at the prices to be offered
 AT_ONCE = 2000  # points up to which all are offered before the first solve
-MET = 1e-12  # of the mean: weights solved for again are taken if they meet it this well
+
+
+class Mixture:
+    """max Σ α_i f_i : Σ α_i v_i = mean, Σ α_i w_i ≤ limit, α ≥ 0, over points that come and go by their price.
+
+    Offering leaves the basis primal feasible: the primal simplex goes on from it.
+    """
+
+    def __init__(self, mean: Floats, limit: float = INFINITY) -> None:
+        self.mean, self.limit, none = mean, limit, np.zeros(0)
+        self.points, self.worth, self.spends, self.weights = np.zeros((0, len(mean))), none, none, none
+        self.lp = LinearProgramme(none, none, none, maximise=True, warm=True)
+        self.lp.equal(sparse.csr_matrix((len(mean), 0)), mean)
+        if limit < INFINITY:
+            self.lp.at_most(sparse.csr_matrix((1, 0)), limit)
+
+    def offer(self, points: Floats, worth: Floats, spends: Floats | None = None) -> None:
+        """More points v_i (rows) with values f_i, and w_i where something is spent."""
+        none = np.zeros(len(points))
+        spends = none if spends is None else spends
+        matrix = np.vstack([points.T, spends]) if self.limit < INFINITY else points.T
+        self.lp.add_columns(worth, none, np.full(len(points), INFINITY), matrix)
+        self.points = np.concatenate([self.points, points])
+        self.worth, self.spends, self.weights = (
+            np.append(old, new) for old, new in ((self.worth, worth), (self.spends, spends), (self.weights, none))
+        )
+
+    def forget(self, most: int, prices: Floats, firm: int = 0) -> None:
+        """Keep so many points at most: those in use, the first few, and those that fall least short of the prices."""
+        if len(self.worth) <= most:
+            return
+        short = np.where(self.weights > 0, np.inf, self.worth - self.points @ prices)
+        short[:firm] = np.inf
+        drop = np.sort(np.argsort(short)[: len(short) - most])
+        self.lp.drop_columns(drop)
+        self.points = np.delete(self.points, drop, axis=0)
+        self.worth, self.spends, self.weights = (np.delete(x, drop) for x in (self.worth, self.spends, self.weights))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,45 +207,28 @@ class Cover:
     """λ·p + β·limit + max_i (f_i − λ·v_i − β·w_i)₊ Σp: no mixture of the offered points does better, whatever λ is."""
 
 
-class CoverProgramme:
-    """max Σ α_i f_i : Σ α_i v_i = p, Σ α_i w_i ≤ limit, α ≥ 0, to which points are offered and where prices are read.
-
-    Points have sum 1, so that Σα = Σp. Offering leaves the basis primal feasible: the primal simplex goes on from it.
-    """
+class CoverProgramme(Mixture):
+    """A mixture solved to the last digits, as its prices prove a bound; points have sum 1, so that Σα = Σp."""
 
     def __init__(self, mean: Floats, limit: float = INFINITY) -> None:
-        self.mean, self.limit, size = mean, limit, len(mean)
-        self.points: Floats = np.zeros((0, size))
-        none = np.zeros(0)
-        self.worth, self.spends = none, none
-        self.lp = LinearProgramme(none, none, none, maximise=True, warm=True)
-        self.lp.option("primal_feasibility_tolerance", TIGHT)
-        self.lp.option("dual_feasibility_tolerance", TIGHT)
-        self.lp.equal(sparse.csr_matrix((size, 0)), mean)
-        self.lp.at_most(sparse.csr_matrix((1, 0)), limit)
-
-    def offer(self, points: Floats, worth: Floats, spends: Floats | None = None) -> None:
-        """More points v_i (rows) with values f_i, and w_i where something is spent."""
-        spends = np.zeros(len(points)) if spends is None else spends
-        free = np.full(len(points), INFINITY)
-        self.lp.add_columns(worth, np.zeros(len(points)), free, np.vstack([points.T, spends]))
-        self.points = np.concatenate([self.points, points])
-        self.worth, self.spends = np.concatenate([self.worth, worth]), np.concatenate([self.spends, spends])
+        super().__init__(mean, limit)
+        self.lp.accuracy(SOLVED)
 
     def solve(self) -> tuple[Floats, Floats, float]:
         """Weights α, prices λ and the price β ≥ 0 of spending, suggestions all of them."""
-        solution = self.lp.solve(PRIMAL)
-        return solution.x, solution.row_dual[:-1], max(0.0, float(solution.row_dual[-1]))
+        found = self.lp.solve(PRIMAL)
+        prices, rate = np.split(found.row_dual, [len(self.mean)])
+        return found.x, prices, max(0.0, float(rate.sum()))
 
     def mixture(self, weights: Floats) -> tuple[Floats, Floats]:
         """The positive weights with their points, corrected so that the mean (and what is spent) holds to rounding."""
-        used = np.flatnonzero(weights > USED)
+        used = np.flatnonzero(weights > DUST)
         points = self.points[used]
         rows, right = points.T, self.mean
         if self.limit < INFINITY:
             rows, right = np.vstack([rows, self.spends[used]]), np.append(right, weights[used] @ self.spends[used])
         exact, *_ = np.linalg.lstsq(rows, right, rcond=None)
-        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < MET:
+        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < DUST:
             return np.asarray(exact, float), points
         return weights[used], points
 
@@ -226,12 +249,12 @@ def best_cover(
         programme.offer(points[fresh], worth[fresh], paid[fresh])
         weights, prices, rate = programme.solve()
         reduced = worth - points @ prices - rate * paid
-        better = np.flatnonzero((reduced > BETTER) & ~offered)
+        better = np.flatnonzero((reduced > TIDY) & ~offered)
         if len(better) == 0:
             break
         fresh = better[np.argsort(-reduced[better])[: max(64, 4 * len(mean))]]
     alpha, used = programme.mixture(weights)
-    value = float(programme.worth[np.flatnonzero(weights > USED)] @ alpha)
+    value = float(programme.worth[np.flatnonzero(weights > DUST)] @ alpha)
     bound = float(prices @ mean) + max(0.0, float(reduced.max())) * float(mean.sum())
     return Cover(alpha, used, value, prices, bound + (rate * limit if rate > 0.0 else 0.0))
 

@@ -9,8 +9,9 @@ from itertools import count
 import numpy as np
 
 from sfumato.optimise.arrays import DUST, Floats, Ints
+from sfumato.optimise.arrays import SEALING as MARGIN
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.cone import MARGIN, RatioCone
+from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.estimates.goal import RIDGE, Goal, Mixed, best_mixture
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 

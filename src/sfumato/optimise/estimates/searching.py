@@ -11,14 +11,13 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import OneLevel, Together, joinable
-from sfumato.optimise.arrays import Bools, Floats
+from sfumato.optimise.arrays import EMPTY, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.carrying import rows_for
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.estimates.first_rows import BlockMover, of_cells, of_values, steep
 from sfumato.optimise.estimates.goal import SETTLED, Goal
 from sfumato.optimise.estimates.mixing import USED, Estimates, PreciseRows
-from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Profile
 from sfumato.optimise.search import moved

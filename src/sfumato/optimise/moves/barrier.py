@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, Bools, Floats, Ints
 from sfumato.optimise.budget import NUMBER, Budget, spend
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.moves.roofs import Roofs
@@ -34,7 +34,6 @@ DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps insi
 ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
 SEARCHES = 24  # halvings of a step
 NEARER = 0.05  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
-EMPTY = 1e-9  # mass given to a secret that never occurs, so that its conditional is free but its logarithm is not
 PAIRS, ALL = 2, 30  # pairs of secrets per secret that a row is solved under at once, or all where they are few; more
 # join as they are violated
 ROUNDS = 3  # of solving, for rows with more pairs than that

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
-from sfumato.optimise.arrays import Floats, Ints, greatest_gap, xlogx
+from sfumato.optimise.arrays import DUST, TINY, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
+from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
 from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.profiles import Arrangement, level, relaxed, windows
 from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible
@@ -20,51 +19,47 @@ from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights
 
 
 KEPT = 12  # columns kept for each row of a programme
-USED = 1e-10  # area below which an atom is dropped
 CLOSE, GRID = 1e-4, 4001  # of T: steps smaller than this end the search for it; places it is looked for at
 
 
 class Strand:
     """One secret's programme: its columns so far and its last solution; before the first, a mixture of constants."""
 
-    lp: LinearProgramme | None = None
+    mixture: Mixture | None = None
 
     def __init__(self, family: TwoLevel, total: float) -> None:
-        self.family, self.blocks = family, family.ends
-        low, high = self.blocks[:, 0]
-        share = float(np.clip((1.0 - total * low) / max(high - low, 1e-300), 0.0, total))
-        self.theta, self.gains = np.array([total - share, share]), family.gain(self.blocks)
-        self.dual, self.value = np.zeros(self.blocks.shape[1] + 1), float(self.gains @ self.theta)
+        self.family, self.constants = family, family.ends
+        low, high = self.constants[:, 0]
+        share = float(np.clip((1.0 - total * low) / max(high - low, TINY), 0.0, total))
+        theta = np.array([total - share, share])
+        self.used, self.value = (self.constants, theta), float(family.gain(self.constants) @ theta)
+        self.dual = np.zeros(self.constants.shape[1] + 1)
 
-    def _add(self, blocks: Floats) -> None:
-        assert self.lp is not None
-        gains, count = self.family.gain(blocks), len(blocks)
-        full = np.concatenate([blocks, np.ones((count, 1))], axis=1)
-        self.lp.add_columns(gains, np.zeros(count), np.full(count, INFINITY), full.T)
-        self.blocks, self.gains = np.concatenate([self.blocks, blocks]), np.append(self.gains, gains)
-        self.theta = np.append(self.theta, np.zeros(count))
+    def _offer(self, blocks: Floats) -> None:
+        assert self.mixture is not None
+        self.mixture.offer(np.pad(blocks, ((0, 0), (0, 1)), constant_values=1.0), self.family.gain(blocks))
         self._strategy = PRIMAL
 
     def at(self, total: float) -> None:
         """Another T, or the first one."""
-        k = self.blocks.shape[1]
-        if self.lp is None:
-            self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
-            self.lp.equal(sparse.csr_matrix((k + 1, 0)), np.append(np.ones(k), total))
-            self.blocks, self.gains, self.theta = np.zeros((0, k)), np.zeros(0), np.zeros(0)
-            self._add(self.family.start())
+        k = len(self.dual) - 1
+        if self.mixture is None:
+            self.mixture = Mixture(np.append(np.ones(k), total))
+            self._offer(self.family.start())
         else:
-            self.lp.h.changeRowBounds(k, total, total)
+            self.mixture.lp.h.changeRowBounds(k, total, total)
         self._strategy = DUAL
 
     def solve(self) -> None:
-        assert self.lp is not None
-        found = self.lp.solve(self._strategy)
+        assert self.mixture is not None
+        found, of = self.mixture.lp.solve(self._strategy), self.mixture
         if found.optimal:
-            self.theta, self.dual, self.value = found.x, found.row_dual, float(self.gains @ found.x)
+            of.weights, self.dual, self.value = found.x, found.row_dual, float(of.worth @ found.x)
+            self.used = of.points[:, :-1], found.x
 
     def advance(self, tolerance: float, rounds: int, budget: Budget) -> None:
         """Solve, and then price until no column is worth the tolerance or another turn would not fit into the time."""
+        assert self.mixture is not None
         for turn in range(rounds):
             started = budget.clock()
             self.solve()
@@ -73,21 +68,8 @@ class Strand:
             blocks = self.family.price(self.dual[:-1], float(self.dual[-1]), tolerance)
             if not len(blocks):
                 return
-            self._forget()
-            self._add(blocks)
-
-    def _forget(self) -> None:
-        most, count = KEPT * len(self.dual), len(self.gains)
-        if count <= most:
-            return
-        worth = self.gains - self.blocks @ self.dual[:-1]
-        worth[self.theta > 0] = np.inf
-        worth[:2] = np.inf
-        drop = np.sort(np.argsort(worth)[: count - most])
-        assert self.lp is not None
-        self.lp.drop_columns(drop)
-        stay = np.setdiff1d(np.arange(count), drop)
-        self.blocks, self.gains, self.theta = self.blocks[stay], self.gains[stay], self.theta[stay]
+            self.mixture.forget(KEPT * len(self.dual), self.dual, firm=len(self.constants))
+            self._offer(blocks)
 
 
 def decoupled(
@@ -133,9 +115,10 @@ def laid(strands: list[Strand], total: float) -> Arrangement:
     """The atoms in use, side by side on [0, T]."""
     lengths, heights = [], []
     for s in strands:
-        on = s.theta * s.blocks.max(1) > USED  # a short atom may be a tall one
-        lengths.append(s.theta[on] * (total / s.theta[on].sum()))
-        heights.append(s.blocks[on] / (lengths[-1] @ s.blocks[on]))
+        blocks, theta = s.used
+        on = theta * blocks.max(1) > DUST  # a short atom may be a tall one
+        lengths.append(theta[on] * (total / theta[on].sum()))
+        heights.append(blocks[on] / (lengths[-1] @ blocks[on]))
     return Arrangement(total, tuple(lengths), tuple(heights))
 
 
