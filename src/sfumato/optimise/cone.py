@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
+NEAR = 0.05  # of a unit row: worst cases of the first rows this close to binding are cut at from the start
+SETTLED = 1e-4  # of a unit row: the excess at which rows are left to the repair
 SPARE = 1e-6  # of what is mixed in, so that rounding does not leave a row outside by a digit
 
 

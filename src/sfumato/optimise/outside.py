@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.cone import Cone, repaired
+from sfumato.optimise.cone import NEAR, Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
@@ -24,7 +24,6 @@ LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them 
 # of the conditionals, a thousand times smaller, does not count
 LOOSER = (0.0, 8.0, 64.0)  # times that, for a cut that would not leave the cone simple
 ALLOWANCE = 1e-10  # added to bounds: weak duality needs the rays, and these are floats good to about 1e-13
-NEAR = 0.02  # of a unit row: worst cases of the first rows this close to binding are cut at from the start
 EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
 ROUNDS = 60
 

@@ -59,11 +59,6 @@ class Tangents:
         self.cone, self.master, self.mover = cone, master, mover(cone)
         self.rng, self.turn, self.pace = np.random.default_rng(seed), 0, 0.0  # seconds for a row
 
-    @property
-    def cost(self) -> float:
-        """Seconds for a row, as far as they are known before the first turn."""
-        return self.pace or self.mover.cost
-
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = SHARE * budget.left / self.pace if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: max(4, int(most))]]

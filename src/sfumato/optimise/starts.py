@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.anywhere import FreeRows
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.master import InformationAim
-from sfumato.optimise.product.blocks import Families, ProductMover
 from sfumato.optimise.product.profiles import Arrangement, level
-from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.search import improve
 from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 
@@ -121,9 +121,9 @@ class Simplices:
         Constants, two levels, or zeros, tops and one value between; points that are not extreme do no harm.
         """
         L, k = self.least[s], self.least.shape[1]
-        rest, sets = max(1.0 - float(L.sum()), 0.0), ((np.arange(1 << k)[:, None] >> np.arange(k)) & 1).astype(float)
+        rest, sets = max(1.0 - float(L.sum()), 0.0), np.vstack([np.zeros(k), subsets(k), np.ones(k)])
         ends = np.array([[1.0], [E]]) * np.ones(k)
-        if rest < 1e-12:
+        if rest < DUST:
             on = np.flatnonzero(L > 0)
             return np.concatenate([ends, *(h * np.eye(k)[on] / L[on, None] for h in (1.0, E))])
         w, top = sets @ L, (E - 1.0) / rest
@@ -131,9 +131,9 @@ class Simplices:
         hi = np.where(lo > 0, lo + top, E / (rest + w))
         two = lo[:, None] + (hi - lo)[:, None] * sets
         between = []
-        for f in np.flatnonzero(L > 1e-13):
+        for f in np.flatnonzero(L > DUST):
             height = (1.0 - w * top) / L[f]
-            ok = (sets[:, f] == 0) & (height > 1e-12) & (height < top)
+            ok = (sets[:, f] == 0) & (height > DUST) & (height < top)
             block = top * sets[ok]
             block[:, f] = height[ok]
             between.append(block)
@@ -163,11 +163,10 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
     coordinates, S = Coordinates.of(joint), len(shares)
     master, E = InformationAim(coordinates), float(np.exp(epsilon))
     if S <= LISTED:
-        sets = np.asarray((np.arange(1, 1 << S)[:, None] >> np.arange(S)) & 1, float)
-        master.add(1.0 + (E - 1.0) * sets)
+        master.add(1.0 + (E - 1.0) * subsets(S))
         budget.tell("rows", master.solve())
     else:
-        product = ProductMover(Families(Known(), joint.p, epsilon, Profile(0.0)))
+        free = FreeRows(Cap(E, (np.arange(S),)), coordinates.p)
         order = np.argsort(-shares)
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
@@ -175,7 +174,7 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
         kappa = epsilon / -np.expm1(-epsilon)
         for total in (1 / kappa, *np.linspace(1 / E, 1, 6)[1:-1]):  # 1/κ is best for secrets that are all rare
             master.add(coordinates.taken(_levelled(shares / shares.sum(), E, float(total)).rows()))
-        improve(master, [lambda _, budget: product.rows(master.prices[:, None], budget)], budget, calm=20, gain=1e-6)
+        improve(master, [lambda _, budget: free.rows(master.prices, budget)], budget, calm=20, gain=1e-6)
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)
 

@@ -18,10 +18,6 @@ from sfumato.optimise.moves.cuts import CutMover
 class Mover(Protocol):
     """Rows of mass 1, private or nearly so, that maximise the tangents of the aim at given rows."""
 
-    @property
-    def cost(self) -> float:
-        """Seconds that a row takes, about; ∞ where nobody knows."""
-
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """One row for each start, fewer where the time is over or a programme fails."""
 

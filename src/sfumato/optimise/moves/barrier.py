@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.arrays import EMPTY, Bools, Floats, Ints
-from sfumato.optimise.budget import NUMBER, Budget, spend
-from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.budget import Budget, spend
+from sfumato.optimise.cone import SETTLED, RatioCone, repaired
 from sfumato.optimise.moves.roofs import Roofs
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
@@ -41,7 +41,6 @@ GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values i
 LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
 BATCH = 4e7  # numbers in the Hessians solved at once
 ANEW = 1e3  # heat beyond which tangents are taken anew at the row itself
-SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
 
 Slopes = Callable[[Floats, Ints], Floats]
 """From unit rows [y, i], and which of the starts they come from, to the tangents of the aim there, less prices."""
@@ -270,11 +269,6 @@ class BallMover:
             at = np.arange(i, min(i + step, len(starts)))
             out.append(self._moved(slopes, starts[at], at, budget))
         return np.concatenate(out) if out else np.zeros((0, len(self.p)))
-
-    @property
-    def cost(self) -> float:
-        n, rounds = len(self.p), 1 if self._count == len(self.cone.secrets) * (len(self.cone.secrets) - 1) else ROUNDS
-        return rounds * (STEPS / 2) * NUMBER * (SOLVED * n**2 + PAIRED * self._count)
 
     @property
     def _count(self) -> int:

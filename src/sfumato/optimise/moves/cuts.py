@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import Cone
-from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
+from sfumato.optimise.cone import NEAR, SETTLED, Cone
+from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.moves.barrier import Slopes
 
-DEVEX = 1  # edge weights of HiGHS that need no new start when a basis is put back
-SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
 CUTS_PER_NUMBER = 24  # cuts kept for each coordinate; a small pool is learnt again and again
 ROUNDS = 12  # of cuts: rows stopped early repair into worthless ones
-NEAR = 0.2  # of a unit row: worst cases this close to binding are cut at from the start
 
 
 class CutMover:
@@ -30,8 +27,6 @@ class CutMover:
             self.lp.option(option, DEVEX)
         self.lp.add(cone.coordinates.p[None], np.ones(1), np.ones(1))
         self.age = np.zeros(1)
-
-    cost = float("inf")  # cuts come in rounds, and how many is not known
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """Rounds of solves, each followed by one call of the oracle for the rows that are still outside."""
@@ -68,7 +63,7 @@ class CutMover:
         if not found.optimal:
             return None
         self.age += 1
-        self.age[np.abs(found.row_dual) > 1e-12] = 0
+        self.age[np.abs(found.row_dual) > DUST] = 0
         return np.maximum(found.x, 0.0)
 
     def _add(self, normals: Floats) -> None:
