@@ -10,7 +10,7 @@ import click
 
 from sfumato.cli.console import columns, document, pairs, progress, story
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
-from sfumato.decimals import LEVEL, at_most, level
+from sfumato.decimals import LEVEL, at_most, capitalised, level
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
     ])
     how = "exact" if whole.exact else "bounds: joint outputs are too many to list, or labels differ"
     story(f"{len(loaded)} releases of the same rows; the levels are {how}.")
-    story(f"{whole.sentence[0].upper()}{whole.sentence[1:]}")
+    story(capitalised(whole.sentence))
     if out is not None:
         story(f"saved: {out}")
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
-from sfumato.decimals import LEVEL, level, near, percent
+from sfumato.decimals import LEVEL, capitalised, level, near, percent
 from sfumato.errors import ClaimError
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def verify(file: Path, as_json: bool) -> None:
             story(f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all.")
     else:
         for told in promises(mechanism, found):
-            story(f"{told.sentence[0].upper()}{told.sentence[1:]}.")
+            story(f"{capitalised(told.sentence)}.")
         if mechanism.joint is not None and mechanism.joint.noise is not None:
             story(f"The file: {design_sentence(mechanism.joint.noise)}. {THEOREM}")
         if exactly := told_exactly(mechanism):

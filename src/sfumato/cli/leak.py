@@ -10,7 +10,7 @@ import click
 
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
-from sfumato.decimals import BITS, SHORT, at_least, at_most, near
+from sfumato.decimals import BITS, SHORT, at_least, at_most, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
@@ -271,8 +271,8 @@ def _show_audit(mechanism: Mechanism, found: Audit) -> None:
         rows.append(("file", f"the answers {fits} follow its weights (p = {found.conformity.p_value:.3g})"))
     if found.guessing is not None:
         g = found.guessing
-        rows.append(("guessing", f"the secret is guessed right at least {g.accuracy:.2%} of the time, "
-                     f"blindly at most {g.blind:.2%}: a gain of {at_least(g.leakage, 4)} nats or more"))
+        rows.append(("guessing", f"the secret is guessed right at least {sure(g.accuracy)} of the time, "
+                     f"blindly at most {share_at_most(g.blind, 2)}: a gain of {at_least(g.leakage, 4)} nats or more"))
     pairs(rows)
     story(_meaning(found))
 

@@ -15,7 +15,7 @@ from typing import Any
 from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH, Axes, ChartLine, chart
 from sfumato.comparing.results import Comparison, Point
 from sfumato.comparing.running import ENTRANTS, PLAIN
-from sfumato.decimals import BITS, at_least, at_most, percent
+from sfumato.decimals import BITS, at_least, at_most, near, percent
 from sfumato.designers.choose import METHODS
 
 BIT = math.log(2)
@@ -246,7 +246,7 @@ def _bits(p: Point) -> str:
 
 def _points(p: Point, of: str) -> str:
     error = p.error(of)
-    return "not fixed" if math.isinf(error) else f"± {100 * error:.2g}"
+    return "not fixed" if math.isinf(error) else f"± {near(100 * error, 2)}"
 
 
 @cache

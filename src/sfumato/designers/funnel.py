@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
+from sfumato.decimals import at_most
 from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -118,7 +119,7 @@ def perfect(task: Task, method: str) -> Draft:
             return Draft(Table(weights, 1, bits), method, found.bound, (note,), {"smear": smear})
     law = Table(found.matrix, 1).rounded(None, 2.0**-22)
     level = certificate(_sealed(task, law), wider=False).level
-    note = f"no integers nearby are exactly independent of the secret; ε = {level:.3g} is claimed instead of 0"
+    note = f"no integers nearby are exactly independent of the secret; ε = {at_most(level, 3)} is claimed instead of 0"
     return Draft(law, method, found.bound, (found.status, note), epsilon=level)
 
 

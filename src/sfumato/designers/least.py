@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.certification import Certificate, certificate, seal
+from sfumato.decimals import at_least, at_most
 from sfumato.designers.base import Design, Draft, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, measured
@@ -116,7 +117,8 @@ class LeastEpsilon:
         """The answer in words."""
         kind = self.source_class
         named = "" if kind is None else f" {CLASSES[kind]}."
-        return f"Distortion {self.budget:g} needs ε = {self.epsilon:.6g} (proved: at least {self.bound:.6g}).{named}"
+        needed, proved = at_most(self.epsilon), at_least(self.bound)
+        return f"Distortion {self.budget:g} needs ε = {needed} (proved: at least {proved}).{named}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,7 +252,8 @@ def least_leakage(
     budget = _budget(budget, share=hamming)
     least = within.worst(matrix.min(axis=1))[0]
     if least > budget:
-        raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {least:.6g}.")
+        most = at_least(least)
+        raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
     found = mutual_leakage(within, matrix, budget)
     spent = within.worst(np.einsum("yx,xy->x", found.q, matrix))[0]
     return LeastLeakage(found.value, found.bound, found.q, found.source, spent)

@@ -11,7 +11,7 @@ import msgspec
 
 from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises, told_exactly
-from sfumato.decimals import at_most, with_unit
+from sfumato.decimals import at_most, capitalised, with_unit
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle, any_record
 from sfumato.mechanism.mechanism import Mechanism
@@ -88,11 +88,11 @@ def manifest_of(
     if kept:
         notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
     if isinstance(mechanism, Mechanism):
-        notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
+        notes += [f"{capitalised(told.sentence)}." for told in promises(mechanism)]
         if mechanism.joint is not None and mechanism.joint.noise is not None:
             notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
         if exactly := told_exactly(mechanism):
-            notes.append(f"{exactly[0].upper()}{exactly[1:]}.")
+            notes.append(f"{capitalised(exactly)}.")
     elif mechanism.claim is not None and (spent := drawn_for([mechanism])[0]):
         total = at_most(mechanism.claim.epsilon + spent)
         most = with_unit(total, "nat")

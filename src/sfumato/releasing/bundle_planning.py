@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.bundles import bundle
 from sfumato.bundles.plans import worth
 from sfumato.bundles.sharing import TurnLayout
+from sfumato.decimals import capitalised
 from sfumato.designers import design
 from sfumato.designers.aiming import worth_of_one
 from sfumato.errors import InputError, binned, listed, option
@@ -116,7 +117,7 @@ def _untold(columns: Mapping[str, BinWish | None]) -> InputError:
     told = listed(ways)
     return InputError(
         f"a bundle cannot pay for what it tells of columns, and nobody said that this is public: {'; '.join(why)}",
-        next=f"{told[0].upper()}{told[1:]}, leave columns out, or ask for all of it exactly ({exact}).",
+        next=f"{capitalised(told)}, leave columns out, or ask for all of it exactly ({exact}).",
     )
 
 

@@ -16,7 +16,7 @@ from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
 from sfumato.certification.certificate import PROVED
 from sfumato.certification.promises import told_exactly
-from sfumato.decimals import LEVEL, level, near, percent
+from sfumato.decimals import LEVEL, capitalised, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE
@@ -95,7 +95,7 @@ class Analysis:
         lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
         lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
         if not isinstance(made, Bundle):
-            lines += [f"{p.sentence[0].upper()}{p.sentence[1:]}." for p in promises(made, proof)]
+            lines += [f"{capitalised(p.sentence)}." for p in promises(made, proof)]
             if made.joint is not None and made.joint.noise is not None:
                 lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
             lines += [f"But {exactly}."] if (exactly := told_exactly(made)) else []

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.certification import promises
-from sfumato.decimals import in_a_hundred, level, near, percent, with_unit
+from sfumato.decimals import capitalised, in_a_hundred, level, near, percent, with_unit
 from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
@@ -195,7 +195,7 @@ def shown(levels: Levels, epsilon: float, made: Design, *, coarse: bool) -> Reco
         "columns": list(_columns(mechanism, joint, told)),
         "whole": told.parts[-1].error, "error": _points(told.parts[-1]),
         "helps": [f"{h.what}: errors {h.times:.2g} times as large" for h in told.ways],
-        "promises": [f"{p.sentence[0].upper()}{p.sentence[1:]}." for p in promises(mechanism, made.certificate)],
+        "promises": [f"{capitalised(p.sentence)}." for p in promises(mechanism, made.certificate)],
         "notes": [spelled(x, shell=True) for x in (*found.notes, *made.notes)],
     }
     lit = of_rows(view), of_cells(joint, found.source or mechanism.source), of_kept(levels.keep, levels.guessed, view)
