@@ -13,6 +13,7 @@ secret to another: the rows are a product of polytopes, and the extreme ones pro
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from sfumato.optimise.arrays import Bools, Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap
 from sfumato.optimise.linear import best_cover
-from sfumato.optimise.starts import Simplices
+
+if TYPE_CHECKING:
+    from sfumato.optimise.starts import Simplices
 
 PRODUCTS = 100_000  # extreme rows that are listed at most: less than a second
 FLIPPED = 8  # sets of each kind of which all that differ in one number are tried too
