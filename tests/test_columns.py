@@ -354,7 +354,7 @@ def test_columns_bundle_takes_every_categorical_column(tmp_path):
     assert told["useful"] == EIGHT[:4] and told["claim"]["within"] == "star" and "IF" in told["claim"]["basis"]
     assert "rests on" in run("verify", tmp_path / "m.json").stdout
     run("design", table, "--secret", "secret", "--epsilon", 1, "--columns", "one", "--assuming", "star", "--out", tmp_path / "x.json", code=2)
-    for options, said in (((), "nobody said that those of secret"), (("--assuming", "star"), "--design exact")):
+    for options, said in (((), "nobody said that this is public: labels of secret"), (("--assuming", "star"), "--design exact")):
         words = ("release", table, "--secret", "secret", "--epsilon", 1, "--columns", "bundle", *options)
         assert said in " ".join(run(*words, "--out", tmp_path / "o.csv", code=2).output.split())
     run("release", table, "--secret", "secret", "--epsilon", 2, "--columns", "bundle", "--public-labels", "all", "--report", tmp_path / "r.html", "--out", tmp_path / "o.csv")

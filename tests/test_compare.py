@@ -453,7 +453,7 @@ def test_an_interrupted_command_shows_what_is_done(people, monkeypatch):
 
 @pytest.mark.parametrize("args, words", [
     (["--epsilon", "1:0"], "larger one"), (["--methods", "gr"], "Did you mean"), (["--secret", "helth"], "Did you mean"),
-    (["--time-limit", "-1"], "time_limit"), (["--confidence", "3"], "confidence"),
+    (["--time-limit", "-1"], "--time-limit"), (["--confidence", "3"], "confidence"),
 ])
 def test_the_command_explains_wrong_arguments(people, args, words):
     base = ["compare", people, "--useful", "town", "--methods", "grr", "--secret", "health"]

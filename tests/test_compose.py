@@ -1,6 +1,7 @@
 """Several releases of the same rows: the level of the whole is computed, by two routes, and never below the truth."""
 
 import math
+import re
 from itertools import product
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.mechanism import product as products
 from sfumato.optimise.budget import PATIENCE
 from sfumato.privacy import together
+from sfumato.releasing.files import Files, earlier_releases
 
 CLOSE = 1e-9  # floats against integers
 
@@ -311,3 +313,18 @@ def test_the_command_composes_saves_and_the_file_verifies(tmp_path):
     assert checked.exit_code == 0, checked.output
     shown = run.invoke(cli, ["compose", str(a), str(b), "--json"])
     assert '"exact": true' in shown.output
+
+
+def test_the_note_beside_a_release_is_no_less_than_what_labels_that_differ_tell_together(tmp_path):
+    fine = sf.Joint.from_counts([[30, 20], [10, 40], [25, 25]], secret=["a", "b", "c"], useful=["u", "v"])
+    coarse = sf.Joint.from_counts([[30, 20], [35, 65]], secret=["a", "other"], useful=["u", "v"])
+    made = [sf.design(sf.Anything(x), e, "srr").mechanism for x, e in ((fine, 0.1), (coarse, 2.0))]
+    for first, second in (made, made[::-1]):
+        first.save(tmp_path / "a.mechanism.json", force=True)
+        (note,) = earlier_releases(Files.beside(tmp_path / "b.csv", tables=False), second)
+        attained = max(
+            math.log(full(made[0])[y, i] / full(made[0])[y, j]) + math.log(full(made[1])[z, k] / full(made[1])[z, m])
+            for y in range(made[0].outputs) for z in range(made[1].outputs) for i in (2, 3) for j in (4, 5)  # b, c are
+            for k in (2, 3) for m in (2, 3) if (i - k) % 2 == 0 and (j - m) % 2 == 0  # "other" in the coarse one
+        )
+        assert float(re.search(r"at most ([\d.]+) nats", note)[1]) >= attained > 4

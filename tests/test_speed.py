@@ -9,6 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.certification.ball import ProvedBall, over_atoms
 from sfumato.mechanism import Atoms, Layout, Table
+from sfumato.mechanism.table import whole_lengths
 from sfumato.optimise.bound.point import point
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.informative import widest
@@ -236,3 +237,14 @@ def test_outputs_that_say_the_same_are_one():
     unit = q / q.max(1, keepdims=True)
     apart = np.abs(unit[:, None] - unit[None]).max(2) + np.eye(len(q))
     assert apart.min() > 1e-9
+
+
+def test_ends_that_secrets_share_are_shared_by_whole_lengths_and_large_tables_are_sealed_at_once():
+    ends = np.array([0.1, 0.35, 0.7, 1.0])
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        cuts = [np.unique(np.concatenate([ends, rng.random(40)])) for _ in range(2)]
+        first, second = (np.cumsum(whole_lengths(np.diff(x, prepend=0.0), 2**12)).tolist() for x in cuts)
+        assert first[-1] == second[-1] == 2**12 and {int(np.rint(x * 2**12)) for x in ends} <= {*first} & {*second}
+    design = sf.design(sf.ChiSquareBall(random_joint(40, 50, 100_000)), 0.5, "nr", time_limit=0.3)
+    assert isinstance(design.mechanism.law, Layout) and 0.49999 < design.certificate.level <= 0.5

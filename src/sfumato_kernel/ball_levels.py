@@ -306,5 +306,5 @@ def check_radius(kind: str, confidence: float | None, calibration: str | None, r
         case _:
             raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
     if k and not enough:
-        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for "
+        raise Unproved(f"the claim says {confidence} confidence, but its radius of {radius:.6g} is too small for "
                        f"that at n = {n}")

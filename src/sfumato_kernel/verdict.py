@@ -166,7 +166,7 @@ def _set(within: Document) -> str:
     radius = f" of radius {within['radius']:.6g}" if "radius" in within else ""
     if within.get("calibration") == "bootstrap":
         return f"{within['kind']}{radius} (as given: what a bootstrap finds cannot be recomputed, and is no confidence)"
-    sure = f", a confidence of {within['confidence']:.4g} (recomputed)" if within.get("confidence") is not None else ""
+    sure = f", a confidence of {within['confidence']} (recomputed)" if within.get("confidence") is not None else ""
     return f"{within['kind']}{radius}{sure}"
 
 

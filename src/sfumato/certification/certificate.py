@@ -22,7 +22,7 @@ from sfumato.certification.proving import (
     unlisted,
 )
 from sfumato.certification.rationals import about_anything
-from sfumato.decimals import LEVEL, at_most
+from sfumato.decimals import LEVEL, at_most, with_unit
 from sfumato.errors import ClaimError, InputError, SfumatoError
 from sfumato.frames import Datum, Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, load
@@ -75,8 +75,8 @@ class Certificate(Framed):
                    "proved": one.level, "holds": one.level <= one.epsilon, "basis": one.basis}
 
     def __repr__(self) -> str:
-        state = "holds" if self.holds else "does NOT hold"
-        return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {at_most(self.epsilon)} nats claimed, "
+        state, claimed = "holds" if self.holds else "does NOT hold", with_unit(at_most(self.epsilon), "nat")
+        return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {claimed} claimed, "
                 f"{at_most(self.level)} {self.basis}, {self.within}>")
 
 

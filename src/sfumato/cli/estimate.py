@@ -24,7 +24,7 @@ from sfumato.cli.options import (
     table_source,
     values_option,
 )
-from sfumato.decimals import near, percent
+from sfumato.decimals import near, percent, sure
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def estimate(
         document(_document(found, names, rows, told, confidence, csv_file))
         return None
     story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
-          f"{confidence:.0%} confidence.")
+          f"{sure(confidence)} confidence.")
     for side in (found.secret, found.useful):
         if side is not None and len(side.alphabet.columns) == 1:
             _show_side(side, confidence, most)
@@ -148,7 +148,7 @@ def _estimate_bundle(
         document(estimate_document(found, rows, confidence, csv_file))
         return
     which = "the intervals of each table" if asked else f"all intervals of all {len(found.names)} tables"
-    story(f"Estimated from {found.n:,} released rows; {which} hold at once with {confidence:.0%} confidence.")
+    story(f"Estimated from {found.n:,} released rows; {which} hold at once with {sure(confidence)} confidence.")
     if not asked:
         show_tables(found, rows, most)
     for table in asked:

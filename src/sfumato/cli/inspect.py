@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
-from sfumato.decimals import LEVEL, capitalised, level, near, percent
+from sfumato.decimals import LEVEL, capitalised, level, near, percent, total
 from sfumato.errors import ClaimError
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def verify(file: Path, as_json: bool) -> None:
         from sfumato.certification.together import drawn_for
 
         if spent := drawn_for([mechanism])[0]:
-            whole = level(found.level + spent)
+            whole = level(total(found.level, spent))
             story(f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all.")
     else:
         for told in promises(mechanism, found):

@@ -260,7 +260,8 @@ def _wishes(
     if mechanism is not None:
         given = [n for n in DESIGN_OPTIONS if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE]
         if given:
-            names = listed([f"--{n.replace('_', '-')}" for n in given])
+            spelled = {p.name: p.opts[0] for p in ctx.command.params}
+            names = listed([spelled[n] for n in given])
             raise click.UsageError(f"--mechanism is a finished design; leave out {names}.")
         return None
     if not secret:

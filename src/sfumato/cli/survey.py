@@ -14,6 +14,7 @@ import click
 
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
+from sfumato.decimals import BITS, at_most
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wa
 def _waves(made: Survey) -> list[tuple[str, str]]:
     if made.waves is None:
         return []
-    levels = ", ".join(f"{k}: {made.waves.level(k):.3f}" for k in (1, 2, 5, 20, 100))
-    return [("waves", f"ε of so many waves: {levels}; of any number: {made.waves.forever:.3f}")]
+    levels = ", ".join(f"{k}: {at_most(made.waves.level(k), BITS)}" for k in (1, 2, 5, 20, 100))
+    return [("waves", f"ε of so many waves: {levels}; of any number: {at_most(made.waves.forever, BITS)}")]
 
 
 mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))

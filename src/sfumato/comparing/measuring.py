@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.comparing.results import UNKNOWN, Missing, Point, Precision, Realised, Spread
 from sfumato.comparing.running import ENTRANTS, Entrant
+from sfumato.decimals import at_most
 from sfumato.designers import Design, Task, design, designs
 from sfumato.designers.aiming import seconds_of
 from sfumato.errors import SfumatoError
@@ -241,7 +242,7 @@ def _promise(made: Any) -> str:
              "chi-square-ball": "in the ball", "renyi-ball": "in the Rényi ball"}
     kind = None if claim.within is None else claim.within.kind
     about = {"ldp": "record", "leakage": "record" if kind is None else "secret"}.get(claim.notion, "secret")
-    second = "".join(f"; at most {c.epsilon:g} for any distribution" for c in claim.also if c.notion == "rldp")
+    second = "".join(f"; at most {at_most(c.epsilon)} for any distribution" for c in claim.also if c.notion == "rldp")
     return f"{claim.title} of the {about}, {where.get(kind, 'in the set')}{second}"
 
 

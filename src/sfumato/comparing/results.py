@@ -96,7 +96,9 @@ class Point:
         whole = joint.entropy if self.reads == "both" else joint.entropy_useful
         told = self.bound is not None and self.kept is not None and self.kept >= whole * (1 - SEALED)
         kept = self.realised is None or self.realised.share == 1.0
-        return replace(self, epsilon=epsilon, seconds=0.0) if told and kept and epsilon > self.epsilon else None
+        if not (told and kept and epsilon > self.epsilon):
+            return None
+        return replace(self, epsilon=epsilon, seconds=0.0, bound=whole)  # what a rare value adds is not proved away
 
 
 @dataclass(frozen=True, slots=True)

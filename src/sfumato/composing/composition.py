@@ -16,7 +16,7 @@ from sfumato.certification.proving import unlisted
 from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.joining import joined, shared_secret, total_levels
-from sfumato.decimals import at_most
+from sfumato.decimals import at_most, total
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
@@ -95,20 +95,22 @@ class Composition:
     def sentence(self) -> str:
         """What the releases together mean for a person."""
         spent, delta = self.designs, f" (except with chance δ = {at_most(self.delta)})" if self.delta else ""
-        over, anywhere = self._least(anywhere=False) + spent, self._least(anywhere=True) + spent
-        many = f"these {len(self.releases)} releases together" if len(self.releases) > 1 else "this release"
+        over, anywhere = total(self._least(anywhere=False), spent), total(self._least(anywhere=True), spent)
+        alone = len(self.releases) == 1
+        many = "this release" if alone else f"these {len(self.releases)} releases together"
+        tell, change = ("tells", "changes") if alone else ("tell", "change")
         if over > AS_GOOD_AS_KNOWN:
-            return f"{many} tell the secret: odds about it may change by a factor of e^{at_most(over, 3)}."
+            return f"{many} {tell} the secret: odds about it may change by a factor of e^{at_most(over, 3)}."
         if anywhere > AS_GOOD_AS_KNOWN:
             return (
-                f"{many} change the odds about a secret by a factor of at most {at_most(math.exp(over), 3)} for "
-                f"somebody who knows only statistics{delta}, and tell it to somebody who knows the person's "
+                f"{many} {change} the odds about a secret by a factor of at most {at_most(math.exp(over), 3)} for "
+                f"somebody who knows only statistics{delta}, and {tell} it to somebody who knows the person's "
                 "other values."
             )
         more = f", and {at_most(math.exp(anywhere), 3)} for somebody who knows the person's other values"
         return (
-            f"{many} change the odds about a secret by a factor of at most {at_most(math.exp(min(over, anywhere)), 3)}"
-            f"{more if anywhere > over else ', whoever looks'}{delta}."
+            f"{many} {change} the odds about a secret by a factor of at most "
+            f"{at_most(math.exp(min(over, anywhere)), 3)}{more if anywhere > over else ', whoever looks'}{delta}."
         )
 
     @property
@@ -202,7 +204,7 @@ def _bounded(
     if resting and secret is not None:
         own = total_levels([[m] for m in releases], "rldp")[0].level
         sets = [part.claim for part in resting[0].parts if part.claim is not None]
-        told = "RLDP as one of the bundles assumes, and for every distribution of the others"
+        told = "RLDP as one of the releases assumes, and for every distribution of the others"
         levels.insert(0, Level(replace(sets[0], epsilon=ANY_CLAIM), own, levels[0].each, False, told))
     return Composition(None, tuple(levels), releases)
 

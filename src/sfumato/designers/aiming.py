@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.decimals import percent, with_unit
+from sfumato.decimals import near, percent, with_unit
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.splitting import ir
@@ -144,7 +144,8 @@ class ForeseenPart:
         """The ± in words; a share cannot be further off than everything, and of some the mechanism tells nothing."""
         if math.isinf(self.points):
             return "not told, by however many rows"
-        return f"± {self.points:.2g} points" if self.points < EVERYTHING else f"± {self.points:.0f} points: no estimate"
+        told = with_unit(near(self.points, 2), "point")
+        return f"± {told}" if self.points < EVERYTHING else f"± {told}: no estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     ]
     order = [*(p for p, k in zip(parts, errors, strict=True) if k not in ("joint", "useful")),
              *(p for p, k in zip(parts, errors, strict=True) if k in ("joint", "useful"))]
-    return Foreseen(rows, tuple(order), tuple(_helps(mechanism, joint)))
+    return Foreseen(rows, tuple(order), tuple(_helps(mechanism, joint, errors)))
 
 
 def errors_of(mechanism: Mechanism, joint: Joint, sizes: list[int]) -> dict[str, float]:
@@ -242,8 +243,9 @@ def _names(mechanism: Mechanism) -> dict[str, str]:
     return {"joint": whole, "useful": whole, "secret": " × ".join(mechanism.secret.names), **useful}
 
 
-def _helps(mechanism: Mechanism, joint: Joint) -> list[Help]:
-    """Ways to smaller errors, the best first, each by the best closed form with and without it."""
+def _helps(mechanism: Mechanism, joint: Joint, errors: Mapping[str, float]) -> list[Help]:
+    """Ways to smaller errors, the best first, each by what the best closed form would have instead: a search may find
+    more."""
     claim = mechanism.claim
     if claim is None or claim.within is None:
         return [Help("twice as many rows", math.sqrt(0.5))]
@@ -255,7 +257,8 @@ def _helps(mechanism: Mechanism, joint: Joint) -> list[Help]:
             tried[f"leaving out {column.name}"] = other
         if column.size > 3 and (other := _around(task, _coarser(joint, i))) is not None:
             tried[f"{(column.size + 1) // 2} instead of {column.size} values of {column.name}"] = other
-    now = _least(task)
+    now = {" × ".join(joint.secret.names) if k == "secret" else joint.useful.columns[int(k[7:])].name: e
+           for k, e in errors.items() if k == "secret" or k.startswith("column ")}
     found = [Help(what, times) for what, one in tried.items() if (times := _times(now, _least(one))) < 1]
     found.append(Help("twice as many rows", math.sqrt(0.5)))
     return sorted(found, key=lambda h: h.times)[:HELPS]

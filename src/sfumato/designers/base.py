@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.certificate import FINE, MARGINS
+from sfumato.decimals import LEVEL, at_most
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
@@ -84,7 +85,7 @@ class Design:
         return (
             f"<Design {self.method}: value {self.value:.6g}, bound {self.bound:.6g}, ceiling {self.ceiling:.6g} "
             f"{self.unit}; "
-            f"ε = {self.epsilon:g} proved at {self.certificate.level:.10g}>"
+            f"ε = {self.epsilon:g} proved at {at_most(self.certificate.level, LEVEL)}>"
         )
 
 

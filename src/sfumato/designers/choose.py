@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from sfumato.decimals import percent, with_unit
@@ -67,7 +68,7 @@ def design(
     if method not in methods():
         raise unknown("a method", method, methods())
     limit = options.get("time_limit")
-    if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
+    if limit is not None and not (isinstance(limit, Real) and float(limit) > 0):
         raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=limit)
     if releases is not None or budget is not None:
         at_most = _planned(within, epsilon, releases, budget, at_most)

@@ -61,6 +61,8 @@ def designs(
     listed = sorted({designed_epsilon(x) for x in epsilons})
     if not listed:
         raise InputError("give at least one ε")
+    if "time_limit" in options:
+        raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
     common: dict[str, Any] = {"notion": notion, "reads": reads, "at_most": at_most}
     shared = _sharing(within, listed, method, common, options)
     if shared is None:
@@ -97,6 +99,8 @@ def _listed(
 
     first, last = tasks[0], tasks[-1]
     asked = first.notion == "rldp" and first.reads == "both" and first.at_most is None and last.epsilon <= LARGEST
+    if (first.joint.p.sum(1) > 0).sum() < 2:
+        return None
     if options or not asked or not isinstance(first.within, (ChiSquareBall, RenyiBall)):
         return None
     found = [best_over_simplices(Simplices(first.within), math.exp(task.epsilon)) for task in tasks]

@@ -252,7 +252,8 @@ def srlip_paper(task: Task) -> Draft:
             break
     assert proof is not None
     verdict = "keeps" if proof.holds else "BREAKS"
-    note = f"the paper's composition {verdict} its promise: claimed ε ≤ {task.epsilon:g}, true level {proof.level:.6g}"
+    true = at_most(proof.level)
+    note = f"the paper's composition {verdict} its promise: claimed ε ≤ {task.epsilon:g}, true level {true}"
     return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
 
 

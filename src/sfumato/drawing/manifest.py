@@ -12,6 +12,7 @@ import msgspec
 from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises, told_exactly
 from sfumato.decimals import at_most, capitalised, with_unit
+from sfumato.decimals import total as summed
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle, any_record
 from sfumato.mechanism.mechanism import Mechanism
@@ -94,7 +95,7 @@ def manifest_of(
         if exactly := told_exactly(mechanism):
             notes.append(f"{capitalised(exactly)}.")
     elif mechanism.claim is not None and (spent := drawn_for([mechanism])[0]):
-        total = at_most(mechanism.claim.epsilon + spent)
+        total = at_most(summed(mechanism.claim.epsilon, spent))
         most = with_unit(total, "nat")
         notes.append(f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {most}.")
     guesses = [c.name for c in columns if c.role == "guess"]

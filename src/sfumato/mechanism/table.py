@@ -321,7 +321,7 @@ class Layout:
 
 
 def whole_lengths(lengths: Floats, units: int) -> Ints:
-    """Whole units near the lengths that sum to `units`; the longest atom takes what rounding leaves."""
-    whole = np.rint(lengths / lengths.sum() * units).astype(np.int64)
-    whole[int(np.argmax(whole))] += units - whole.sum()
-    return np.asarray(whole)
+    """Whole units near the lengths that sum to `units`. Ends are rounded, and not lengths: where atoms of two secrets
+    end together they still do, and no sliver is one thing to one of them and another to the other."""
+    ends = np.cumsum(lengths)
+    return np.asarray(np.diff(np.rint(ends / ends[-1] * units).astype(np.int64), prepend=0))

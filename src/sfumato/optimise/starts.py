@@ -145,6 +145,7 @@ class Simplices:
 
 
 PIECES = 3  # of a secret's two levels, so that they can be laid apart
+GRID = 2.0**-50  # of places on [0, 1]: floats add its multiples without rounding
 LISTED = 10  # secrets up to which every row of {1, E}^S is listed
 
 
@@ -198,23 +199,25 @@ def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:
     rows = best_channel(shares, epsilon, budget)
     length = rows @ shares
     density = rows / length[:, None]
-    cut = [_cut(length, density[:, s] / (length @ density[:, s]), p[s] / shares[s]) for s in range(len(p))]
-    return Arrangement(float(length.sum()), tuple(x for x, _ in cut), tuple(h for _, h in cut))
+    ends = np.concatenate([[0.0], np.cumsum(length)])
+    ends = _on_grid(ends / ends[-1])
+    cut = [_cut(ends, density[:, s], p[s] / shares[s]) for s in range(len(p))]
+    return Arrangement(1.0, tuple(x for x, _ in cut), tuple(h for _, h in cut))
 
 
-def _cut(length: Floats, density: Floats, q: Floats) -> tuple[Floats, Floats]:
+def _on_grid(x: Floats) -> Floats:
+    """Places whose differences and sums are exact, so that no sliver lies between the same end in two secrets."""
+    return np.asarray(np.round(x / GRID) * GRID)
+
+
+def _cut(ends: Floats, density: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Pieces of the interval on which one u has density/q_u and the rest 0, by common refinement in mass."""
-    mass = np.cumsum(length * density)
-    mass /= mass[-1]
-    ends = np.cumsum(q)
-    ends /= ends[-1]
-    cuts = np.unique(np.concatenate([[0.0], mass, ends]))
+    mass = np.concatenate([[0.0], np.cumsum(np.diff(ends) * density)])
+    inner = _on_grid(np.interp(np.cumsum(q)[:-1] / q.sum(), mass / mass[-1], ends))
+    cuts = np.unique(np.concatenate([ends, inner]))
     middle, step = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
-    cell = np.minimum(np.searchsorted(mass, middle), len(mass) - 1)
-    u = np.minimum(np.searchsorted(ends, middle), len(q) - 1)
-    keep = (step > 0) & (q[u] > 0)  # a sliver that lands on an empty cell by rounding carries no mass
-    cell, u, step = cell[keep], u[keep], step[keep]
+    here, u = density[np.searchsorted(ends, middle) - 1], np.searchsorted(inner, middle)
     height = np.zeros((len(u), len(q)))
-    height[np.arange(len(u)), u] = density[cell] / q[u]
-    height[:, q == 0] = density[cell][:, None]  # never occurs: its column must still sum to 1
-    return step / density[cell], height
+    height[np.arange(len(u)), u] = here
+    height[:, (q == 0) | ~height.any(0)] = here[:, None]  # (next to) never occurs: its column must still sum to 1
+    return step, height / (step @ height)

@@ -127,12 +127,13 @@ def _paid_before(kept: Joint, place: Path) -> tuple[str, ...]:
 
 def check_kept(place: Path | None) -> None:
     """Refuse before anything is drawn that could not be kept: whoever draws again would pay again."""
+    if place is None:
+        return
     try:
-        if place is not None:
-            check_folder(place)
+        check_folder(place)
     except OutputError as error:
         raise OutputError(
-            f"what noise tells of the table is kept, so that it is paid for once, but {place} {error.what}",
+            f"what noise tells of the table is kept, so that it is paid for once; {place.name} cannot be: {error.what}",
             next=f"Say in which folder it can be kept ({option('--counts-in DIR', 'counts_in=')}).",
         ) from None
 
@@ -281,7 +282,7 @@ def kept_at(path: Path, wishes: Wishes) -> Path:
     """people.csv → people.3f9a0c12.counts.json beside it, for these columns and the way they are counted; in a folder
     of the caller's, which may hold those of other tables of the same name, the mark is of the whole path."""
     asked = (wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public)
-    own = path.name if wishes.counts_in is None else str(path.resolve())
-    mark = hashlib.sha256(repr((own, *asked)).encode()).hexdigest()[:8]
     folder = path.parent if wishes.counts_in is None else Path(wishes.counts_in)
+    own = path.name if folder.resolve() == path.parent.resolve() else str(path.resolve())
+    mark = hashlib.sha256(repr((own, *asked)).encode()).hexdigest()[:8]
     return folder / f"{path.name.split('.')[0]}.{mark}.counts.json"

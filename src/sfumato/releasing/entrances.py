@@ -107,7 +107,7 @@ def publish(
     tables for a spreadsheet; the estimate is in what is returned. Symbols have the likeliest value of every useful
     column beside them (decode='symbols' leaves it out). All files appear, or none. `private_report` compares with the
     true table and is not for publication; `publisher` is who answers for the release, named on the page. Read
-    `plan.notices()` first: they say what becomes public.
+    `plan.notices()` first: they say what becomes public, the exact counts of a plan with design='exact' too.
     """
     divided = (partition,) if isinstance(partition, str) else tuple(partition)
     files = Files.beside(

@@ -293,7 +293,7 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
     """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
 
     Levels for any distribution add up, whatever the columns and the counts of each were, where the secret has the same
-    labels; a release whose labels merge what others tell apart counts with its level about the whole record. Noisy
+    labels; labels of one release may merge what another tells apart, and then levels about the whole record do. Noisy
     counts that were used again are paid for once.
     """
     folder = files.mechanism.parent if isinstance(files.mechanism, Path) else None
@@ -310,8 +310,8 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
     if not found:
         return ()
     every = [mechanism, *(other for _, other in found)]
-    levels = (anywhere(m) if m.secret == mechanism.secret else about_record(m) for m in every)
-    total = math.fsum(log_up(x.ratio) for x in levels) + drawn_for(every)[0]
+    price = anywhere if all(m.secret == mechanism.secret for m in every) else about_record
+    total = math.fsum(log_up(price(m).ratio) for m in every) + drawn_for(every)[0]
     names = ", ".join(name for name, _ in found)
     what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
         f"together they tell at most {with_unit(at_most(total, 4), 'nat')}, whoever looks"

@@ -15,7 +15,7 @@ from sfumato.optimise.budget import spend
 if TYPE_CHECKING:
     from sfumato.optimise.bound.pricing import Block
 
-NODES = 32  # at which the scalar functions are known; between them they lie below a chord and a stated bump
+NODES = 32  # at which the scalar functions are known; what lies between them is bounded where it is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
 STEPS, FEWER = 16, 12  # of the search for multipliers, any of which are valid: at first, and when nearly known
 WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside

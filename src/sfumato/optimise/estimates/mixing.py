@@ -8,8 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, Floats, Ints
-from sfumato.optimise.arrays import SEALING as MARGIN
+from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.estimates.goal import RIDGE, Goal, Mixed, best_mixture
@@ -169,7 +168,7 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     slope = np.zeros_like(J)
     slope[np.ix_(goal.seen, goal.seen)] = known @ goal.cost @ known / error
     prices = found.master.prices / error
-    wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * MARGIN, found.cone.reads)
+    wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets = found.cone.coordinates, found.cone.secrets
     start = float(prices.sum()) - goal.own / error
     top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)

@@ -76,6 +76,7 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
 PATIENCE = 6  # rounds a cut may be slack before it is dropped
 VIOLATION = 1e-8  # relative excess of a ratio below which a pair is not cut again
 INWARD = 0.5  # where the oracle looks, two rounds in three, between the best nearly private point and the LP optimum
+IDLE = 3  # rounds without a cut, a better bound or a better point: each of them looks from another place
 
 
 def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
@@ -213,12 +214,14 @@ def solve_by_cuts(
     search = CuttingSearch(problem, start)
     if known is not None:
         search.begin(known)
-    scale = max(1e-9, 1e-6 * float(np.abs(problem.distance).max()))
+    scale, idle = max(1e-9, 1e-6 * float(np.abs(problem.distance).max())), 0
     while True:
         search.rounds += 1
+        before = search.low, search.guess
         q = search.relaxed()
-        late = budget.over
-        stuck = search.separate(q) == 0 and not search.robust
+        late, fresh = budget.over, search.separate(q)
+        idle = 0 if fresh or search.low > before[0] or search.guess < before[1] else idle + 1
+        stuck = fresh == 0 and (not search.robust or idle == IDLE)
         close = search.guess - search.low <= tolerance * max(abs(search.guess), scale)
         if close or late or stuck or search.guess < 0.5 * search.tried or search.rounds == 1:
             search.settle()
