@@ -156,4 +156,4 @@ def test_the_commands_walk_from_questions_to_estimates(tmp_path, monkeypatch):
     many = run("respond", "survey.mechanism.json", "--records", "-", stdin='{"drug": "no"}\n' * 5)
     assert len(many.split()) == 5
     (tmp_path / "q.toml").write_text('once = 0.5\nforever = 1.0\n[[question]]\nname = "drug"\nlabels = ["yes", "no"]')
-    assert "of any number: 1.000" in run("survey", "q.toml", "--out", "waves.html", "--wave", "2")
+    assert "of any number: 1" in " ".join(run("survey", "q.toml", "--out", "waves.html", "--wave", "2").split())

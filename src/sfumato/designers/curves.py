@@ -61,7 +61,7 @@ def designs(
     listed = sorted({designed_epsilon(x) for x in epsilons})
     if not listed:
         raise InputError("give at least one ε")
-    if "time_limit" in options:
+    if "time_limit" in options and method in (*SHARING, "auto"):
         raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
     common: dict[str, Any] = {"notion": notion, "reads": reads, "at_most": at_most}
     shared = _sharing(within, listed, method, common, options)
