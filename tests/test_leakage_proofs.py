@@ -195,3 +195,7 @@ def test_rldp_is_read_with_a_witness():
     w = found.witness
     row = made.mechanism.matrix[w.output].reshape(joint.shape)
     assert math.log(ball.worst(row, w.input, w.other).ratio) == pytest.approx(found.value, abs=1e-6)
+
+
+def test_what_is_no_number_has_no_finite_upper_bound():
+    assert np.array_equal(log_above(np.array([0.0, np.nan])), [-np.inf, np.inf])

@@ -155,9 +155,10 @@ def power(x: Real, r: Real) -> tuple[Floats, Floats]:
 
 
 def log_above(x: Real) -> Floats:
-    """At or above log x, for floats x ≥ 0; −∞ for 0."""
-    near, error = log_near(x)
-    return np.where(np.asarray(x) > LEAST, up_any(near + error), np.where(np.asarray(x) > 0, -_FAR, -np.inf))
+    """At or above log x, for floats x ≥ 0; −∞ for 0, and ∞ for what is no number."""
+    x, (near, error) = np.asarray(x), log_near(x)
+    small = np.where(x > 0, -_FAR, np.where(np.isnan(x), np.inf, -np.inf))
+    return np.where(x > LEAST, up_any(near + error), small)
 
 
 def log_below(x: Real) -> Floats:

@@ -257,8 +257,7 @@ def _helps(mechanism: Mechanism, joint: Joint, errors: Mapping[str, float]) -> l
             tried[f"leaving out {column.name}"] = other
         if column.size > 3 and (other := _around(task, _coarser(joint, i))) is not None:
             tried[f"{(column.size + 1) // 2} instead of {column.size} values of {column.name}"] = other
-    now = {" × ".join(joint.secret.names) if k == "secret" else joint.useful.columns[int(k[7:])].name: e
-           for k, e in errors.items() if k == "secret" or k.startswith("column ")}
+    now = _by_column(joint, errors)
     found = [Help(what, times) for what, one in tried.items() if (times := _times(now, _least(one))) < 1]
     found.append(Help("twice as many rows", math.sqrt(0.5)))
     return sorted(found, key=lambda h: h.times)[:HELPS]
@@ -283,8 +282,12 @@ def _least(task: Task) -> dict[str, float]:
     means = closed.means
     if not means:
         return {}
-    errors = closed.drafts[min(means, key=lambda x: means[x])][1]
-    return {" × ".join(task.joint.secret.names) if k == "secret" else task.joint.useful.columns[int(k[7:])].name: e
+    return _by_column(task.joint, closed.drafts[min(means, key=lambda x: means[x])][1])
+
+
+def _by_column(joint: Joint, errors: Mapping[str, float]) -> dict[str, float]:
+    """Those of single columns, by their names."""
+    return {" × ".join(joint.secret.names) if k == "secret" else joint.useful.columns[int(k[7:])].name: e
             for k, e in errors.items() if k == "secret" or k.startswith("column ")}
 
 

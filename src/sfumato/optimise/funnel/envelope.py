@@ -208,7 +208,7 @@ def _climbed(piece: Slice, prices: Floats, point: Floats, floor: float) -> Float
             return point
         other = _tidy(met)
         reached = float(xlogy(other, other).sum() - prices @ other)
-        if reached <= value + DUST:
+        if not reached > value + DUST:  # nor where it is no number
             return point
         point, value = other, reached
 
