@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato import datasets
 from sfumato.estimation import estimate, on_simplex
+from sfumato.estimation.inversion import largest
 from sfumato.estimation.models import CellsInversion
 from sfumato.mechanism import Cells, Conditional, Constant, Mechanism, Table, Unary
 from sfumato.releasing import release
@@ -136,6 +139,18 @@ def test_intervals_cover_every_cell_at_once_in_93_of_100_draws(name, epsilon, n,
         held += bool(np.all((low <= joint.p) & (joint.p <= high)))
 
     assert 930 <= held <= 990
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99, 0.999, 0.9999, 1 - 1e-9])
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+@pytest.mark.parametrize("cells", [1, 5, 40])
+def test_what_all_cells_stay_within_covers_at_every_level(cells, correlation, level):
+    z = largest(correlation + (1 - correlation) * np.eye(cells), level)
+    alike, apart = (NormalDist().inv_cdf((1 + level ** (1 / k)) / 2) for k in (1, cells))
+
+    assert alike <= z <= apart
+    if correlation == 0:
+        assert z == pytest.approx(apart, rel=0.01)
 
 
 def test_intervals_of_marginals_and_of_bits_cover(joint):

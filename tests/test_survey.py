@@ -121,7 +121,7 @@ def test_a_single_sensitive_question_needs_no_table_and_no_dummy_column(labels, 
     assert made.mechanism.useful.names == ("q",) and made.mechanism.secret.size == 1
     assert kernel.verify(file.read_bytes()).proved
     answers = made.mechanism.respond(q=["v0", "v1"] * 400)
-    low, high = sf.estimate(answers, made.mechanism).interval(0.9999)
+    low, high = sf.estimate(answers, made.mechanism).interval(1 - 1e-7)
     truth = np.array([0.5, 0.5, *[0.0] * (labels - 2)])
     assert np.all(low <= truth) and np.all(truth <= high)
 

@@ -3,6 +3,7 @@ intervals that hold for all cells at once."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -209,15 +210,15 @@ FACTORED = 400  # cells up to which the covariance is factored once instead of b
 def critical(inversion: Inversion, level: float) -> float:
     """z with P(|p̂ − p| ≤ z·sd in every cell) = level in the normal limit.
 
-    The quantile of max |Z| under the estimate's own correlations, by simulation; for large tables Šidák's
-    z = Φ⁻¹((1 + level^{1/K})/2), which bounds it for every correlation.
+    The quantile of max |Z| under the estimate's own correlations, by simulation; for large tables, and where the
+    level lies beyond what so many draws can tell, Šidák's bound for every correlation.
     """
     sd = np.sqrt(inversion.variance.ravel())
     cells = int(inversion.identified.sum())
     draws = min(DRAWS, 2 * LISTED // max(sd.size, 1))
     shown = inversion.identified.ravel() & (sd > 0)
     if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
-        return NormalDist().inv_cdf((1 + level ** (1 / max(cells, 1))) / 2)
+        return _sidak(cells, level)
     if sd.size <= FACTORED:
         return largest(inversion.covariance()[np.ix_(shown, shown)], level, draws)
     return _quantile(inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown], level)
@@ -228,16 +229,15 @@ def largest(covariance: Floats, level: float, draws: int = DRAWS) -> float:
     return _quantile(correlated(covariance, draws), level)
 
 
-def _quantile(z: Floats, level: float) -> float:
-    """Of the largest |z[i, cell]| of each draw, on the wide side of what the simulation leaves in doubt.
+def _sidak(cells: int, level: float) -> float:
+    return NormalDist().inv_cdf((1 + level ** (1 / max(cells, 1))) / 2)
 
-    Between the two nearest order statistics: numpy's own loads its masked arrays, which takes longer than all of this.
-    """
-    values, doubt = np.abs(z).max(1), 2 * np.sqrt(level * (1 - level) / len(z))
-    ordered, place = np.sort(values), min(level + doubt, 1 - (1 - level) / 2) * (len(z) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
+
+def _quantile(z: Floats, level: float) -> float:
+    """Of the largest |z[i, cell]| of each draw, on the wide side of what the simulation leaves in doubt."""
+    ordered, doubt = np.sort(np.abs(z).max(1)), 2 * np.sqrt(level * (1 - level) / len(z))
+    place, most = math.ceil((level + doubt) * len(z)), _sidak(z.shape[1], level)
+    return min(float(ordered[place]), most) if place < len(z) else most
 
 
 def correlated(covariance: Floats, draws: int) -> Floats:
