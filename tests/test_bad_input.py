@@ -209,7 +209,7 @@ def test_options_that_make_no_sense(folder, more, said):
 
 def test_epsilon_zero_is_allowed(folder):
     table = write(folder, GOOD)
-    refused(folder, asked(folder, table, epsilon=0), 2, "worth 0.00%", "--anyway")
+    refused(folder, asked(folder, table, epsilon=0), 2, "worth 0.00 %", "--anyway")
     done = CliRunner().invoke(cli, [*asked(folder, table, epsilon=0), "--anyway"])
 
     assert done.exit_code == 0

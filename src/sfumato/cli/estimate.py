@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.sources.source import Source
 
 FIGURES = ("estimate", "low", "high", "error")
+DOCUMENTS = (".mechanism.json", ".manifest.json", ".report.html")  # which hold no rows
 
 
 class CellRow(NamedTuple):
@@ -99,7 +100,7 @@ def estimate(
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = estimated(source.watched(tell), law, method=method, decode=decode)
         names, rows = _cells(found, confidence)
-        told = _numbers(found, confidence, values)
+        told, asked = _numbers(found, confidence, values), [found.table(*some) for some in wanted]
     if csv_file is not None:
         _write_csv(csv_file, ([*names, *FIGURES], [[*row.labels, *row[1:]] for row in rows]), force)
     if as_json:
@@ -114,8 +115,8 @@ def estimate(
             for column in side.alphabet.columns:
                 _show_table(found.table(column.name), confidence, most)
     _show_numbers(found, told)
-    for some in wanted:
-        _show_table(found.table(*some), confidence, most)
+    for table in asked:
+        _show_table(table, confidence, most)
     if joint and len(names) > 1:
         texts = ([MISSING if x is None else x for x in row.labels] for row in rows)
         cells = ((text, x.estimate, x.low, x.high, x.error is not None) for text, x in zip(texts, rows, strict=True))
@@ -164,6 +165,8 @@ def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle
     from sfumato.drawing.manifest import mechanism_beside
     from sfumato.mechanism import load
 
+    if released.name.endswith(DOCUMENTS):
+        raise InputError("is a file beside a released table", next="Give the table itself.", where=released)
     path = mechanism_beside(released) if mechanism is None else mechanism
     if mechanism is None and isinstance(released, Path) and not released.exists():
         raise InputError("could not be read: No such file or directory", where=released)
@@ -240,7 +243,7 @@ def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbe
 def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     if told is None:
         return
-    named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
+    named = [("mean", told.mean), *((f"quantile {percent(q, 0)}", figure) for q, figure in told.quantiles.items())]
     heading("\n" + ", ".join(found.useful.alphabet.names) + " as a number")
     rows = [[name, *(near(x, 5) for x in (f.estimate, f.low, f.high))] for name, f in named]
     columns(["", "estimate", "from", "to"], rows, numbers=3)

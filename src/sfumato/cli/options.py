@@ -216,6 +216,12 @@ counting = together(
                  help="Whether missing values are a category of their own or an error."),
 )
 
+public_option = click.option(
+    "--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns whose labels, and "
+    "whether some are missing, everybody knows. Of others only those are let into a release that many people have (a "
+    "stable histogram, paid from --epsilon), unless --labels lists them or --design is exact.",
+)
+
 # How a mechanism is designed.
 designing = together(
     click.option("--design", type=click.Choice(["auto", "noisy", "exact", "any"]), help="From counts of TABLE with "
@@ -226,10 +232,7 @@ designing = together(
     click.option("--counts-in", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                  help="The folder where noisy counts and labels are kept, so that they are paid for once.  [default: "
                  "that of TABLE]"),
-    click.option("--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns whose "
-                 "labels, and whether some are missing, everybody knows. Of others only those are let in that many "
-                 "people have (a stable histogram, paid from --epsilon), unless --labels lists them or --design is "
-                 "exact."),
+    public_option,
     click.option("--delta", type=float, default=1e-9, show_default=True, help="The chance that a label that is not "
                  "public tells of one person."),
     click.option("--at-most", metavar="NATS|none", help="What somebody may learn who knows a person's useful values, "

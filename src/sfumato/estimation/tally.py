@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints, find_column
 from sfumato.drawing.manifest import (
+    DECODES,
     METADATA_KEY,
     Manifest,
     Told,
@@ -177,7 +178,8 @@ def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) 
             next="Load the mechanism file that was written with it.",
         )
     if decode is not None and decode != manifest.decode:
-        raise InputError(f"decode is {decode!r}, but the manifest says the rows were written as {manifest.decode!r}.")
+        told = f"{DECODES.get(manifest.decode, 'otherwise')} ({manifest.decode})"
+        raise InputError(f"decode is {decode!r}, but by the manifest the rows were written {told}.")
 
 
 def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | None) -> Tally:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
-from sfumato.decimals import BITS, SHORT, at_least, at_most
+from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
 from sfumato.designers.aiming import Foreseen, foreseen
 from sfumato.designers.base import RELATIVE
-from sfumato.errors import At, InputError, listed, option, unknown
+from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
@@ -50,9 +50,13 @@ class Plan:
     rows: int | None = None  # that were counted
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(map(Note, self.notes)))
+
     def __repr__(self) -> str:
         rows = f", {self.rows:,} rows counted" if self.rows else ""
-        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]), *self.notes]
+        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]),
+                 *map(str, self.notes)]
         return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
 
     def foreseen(self) -> Foreseen | None:
@@ -81,7 +85,7 @@ class Plan:
         """
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
-                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
+                f"the release would be worth {percent(told.share)} of its {told.n:,} rows to whoever estimates from it",
                 next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
                 "--anyway releases it all the same.",
             )

@@ -29,7 +29,7 @@ from sfumato.atomic import Drafted, as_output_error, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
-from sfumato.errors import DataError, InputError, OutputError, SfumatoError
+from sfumato.errors import DataError, InputError, Note, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
 from sfumato.releasing.basis import counting_within
@@ -75,6 +75,9 @@ class Release:
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # columns of the table that are not in the release
     account: Mapping[str, Datum] | None = None  # what the ledger says about these people, with this release
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(map(Note, self.notes)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_anything
-from sfumato.decimals import in_a_hundred
+from sfumato.decimals import in_a_hundred, total
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Layout, Mechanism, Promise
@@ -174,9 +174,10 @@ def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Certific
     if joint is None or claim is None or joint.secret.size < 2:
         return ()
     known, spent = bounded(claim.notion), 0.0 if joint.noise is None else joint.noise.epsilon
-    level = spent + (claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
+    level = total(spent, claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
     first = in_a_hundred(most_guessed(joint.p_secret, level, claim.notion)) if known else None
-    anywhere = level if claim.within is None and claim.notion == "ldp" else spent + _anywhere(mechanism, certificate)
+    wider = claim.within is not None or claim.notion != "ldp"
+    anywhere = total(spent, _anywhere(mechanism, certificate)) if wider else level
     given = [(float(p), column / p) for p, column in zip(joint.p_useful, joint.p.T, strict=True) if p > 0]
     second = math.fsum(p * most_guessed(q, anywhere, "rldp") for p, q in given)
     before = float(joint.p.max(axis=0).sum())

@@ -14,6 +14,7 @@ from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.counting import joint_codes
 from sfumato.certification.together import about_record, drawn_for
 from sfumato.decimals import in_a_hundred
+from sfumato.decimals import total as summed
 from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
@@ -138,9 +139,9 @@ def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser,
     if claim is None or size < 2:
         return ()
     spent = drawn_for([bundle])[0]
-    level = spent + (claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
+    level = summed(spent, claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
     found = None if certificate is None else certificate.elsewhere.get("any distribution")
-    anywhere = level if found is None else spent + float(found)
+    anywhere = level if found is None else summed(spent, float(found))
     even = np.full(size, 1 / size)
     after = [in_a_hundred(most_guessed(even, x, "rldp")) for x in (level, anywhere)]
     return (

@@ -92,7 +92,7 @@ def curve_of(
     def limit(epsilon: float) -> float:
         return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
 
-    priors = [(f"{p:.0%}", p) for p in PRIORS]
+    priors = [(percent(p, 0), p) for p in PRIORS]
     priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before)
                for s in suspects[:NAMED_VALUES]]
     return Curve(
