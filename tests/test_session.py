@@ -202,7 +202,7 @@ def test_an_estimate_that_cannot_be_made_does_not_keep_rows_from_being_released(
     def refused(*args, **options):
         raise sf.InputError("it is too large to estimate from.")
 
-    monkeypatch.setattr(session, "estimate", refused)
+    monkeypatch.setattr(session, "estimate_drawn", refused)
 
     done = sf.publish(sf.plan(people, "health", 1.0, "town", method="srr"), tmp_path / "out.csv", report=False)
 

@@ -67,11 +67,10 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     session = Session.open(table, Screen(quiet=as_json)).design(wishes)
     plan = session.plan
     assert plan is not None  # it was designed just now
-    mechanism = plan.mechanism
     for told in plan.notices(str(files.mechanism)):
         notice(told)
     with session.check(DrawOptions(GUESS)).written(files, force=force) as done:
-        lines = release_lines(mechanism, done)
+        lines = release_lines(done)
     if not as_json:
         pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
@@ -81,7 +80,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     assert isinstance(done.estimate, Estimate)  # of a single mechanism
     rows = _compared(done.estimate, adult("sex", "race"))
     if as_json:
-        document({**release_document(mechanism, done), "estimate": [r._asdict() for r in rows], "demo_table": table})
+        document({**release_document(done), "estimate": [r._asdict() for r in rows], "demo_table": table})
         return
     cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)

@@ -79,8 +79,8 @@ def design(
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
     from sfumato.atomic import check_target
-    from sfumato.cli.wording import mechanism_document, promise
     from sfumato.releasing.planning import planned
+    from sfumato.reporting.summary import document_of, lines_of
 
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
@@ -89,11 +89,12 @@ def design(
     for told in plan.notices(str(out)):
         notice(told)
     made, proof = plan.mechanism, plan.certificate
+    assert proof is not None  # of what was designed just now
     notes = [spelled(note, shell=True) for note in plan.notes]
     if as_json:
-        answer: Answer = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": notes}
+        answer: Answer = {**document_of(made, proof), "files": {"mechanism": out}, "notes": notes}
     else:
-        answer = [*promise(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
+        answer = [*lines_of(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
     plan.keep()
     made.save(out, force=force)
     show_answer(answer)

@@ -196,16 +196,19 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.promises import told_exactly
     from sfumato.certification.proving import confirm
-    from sfumato.cli.wording import mechanism_document, witness
     from sfumato.mechanism import Bundle, load
+    from sfumato.reporting.attack import witnessed
+    from sfumato.reporting.words import placed
 
     mechanism = load(file)
     if mechanism.claim is None:
         raise ClaimError("claims no privacy: there is nothing to verify", where=file)
     found = proved(mechanism)
-    at = witness(found)
+    at = placed(witnessed(found))
     if as_json:
-        document({"file": file, **mechanism_document(mechanism, found)})
+        from sfumato.reporting.summary import document_of
+
+        document({"file": file, **document_of(mechanism, found)})
     if not found.holds:
         raise ClaimError(
             f"claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be "

@@ -4,7 +4,7 @@ however many rows there are, and what agrees with them where not everything can.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
@@ -21,13 +21,14 @@ from sfumato.estimation.inversion import (
 )
 from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
-from sfumato.estimation.tally import Tally, checked_answers, tally
+from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.sources.source import TableLike
@@ -143,7 +144,21 @@ def estimate(
         from sfumato.estimation.bundle_tables import estimate_bundle
 
         return estimate_bundle(source, mechanism, project=project)
-    seen = tally(source, mechanism, decode=decode, n=n)
+    return _from_counts(tally(source, mechanism, decode=decode, n=n), mechanism, method, project)
+
+
+def estimate_drawn(
+    batches: Iterable[pa.RecordBatch], mechanism: Mechanism | Bundle, decode: str
+) -> Estimate | BundleEstimate:
+    """The same from released rows as they are drawn."""
+    if not isinstance(mechanism, Bundle):
+        return _from_counts(counted(batches, mechanism, decode), mechanism)
+    from sfumato.estimation.bundle_tables import from_answers
+
+    return from_answers(batches, mechanism)
+
+
+def _from_counts(seen: Tally, mechanism: Mechanism, method: str = "auto", project: bool = True) -> Estimate:
     if seen.n <= 0:
         raise InputError("there are no released rows to estimate from.")
     model = model_of(mechanism, seen.decode)

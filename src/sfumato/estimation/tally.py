@@ -203,15 +203,30 @@ def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | Non
 
 
 def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
-    """Counts of the rows of a table, batch by batch."""
+    """Counts of the rows of a table, where they are."""
+    columns, size, count = reader = _reader(mechanism, decode)
+    if source.sums is None:
+        return _added(source.batches(columns), reader, decode)
+    for name in columns:
+        find_column(name, source.columns, source.name)
+    few = decode != "symbols" or mechanism.law.meaning != "subset"
+    return Tally(*_counted_there(source, columns, size, count, few=few), decode)
+
+
+def counted(batches: Iterable[pa.RecordBatch], mechanism: Mechanism, decode: str) -> Tally:
+    """Counts of released rows, batch by batch as they come."""
+    return _added(batches, _reader(mechanism, decode), decode)
+
+
+def _reader(mechanism: Mechanism, decode: str) -> Reader:
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
-    columns, size, count = READERS[meaning](mechanism)
-    if source.sums is not None:
-        for name in columns:
-            find_column(name, source.columns, source.name)
-        return Tally(*_counted_there(source, columns, size, count, few=meaning != "subset"), decode)
+    return READERS[meaning](mechanism)
+
+
+def _added(batches: Iterable[pa.RecordBatch], reader: Reader, decode: str) -> Tally:
+    _, size, count = reader
     totals, rows = np.zeros(size, np.int64), 0
-    for batch in source.batches(columns):
+    for batch in batches:
         totals += count(batch, rows, None)
         rows += batch.num_rows
     return Tally(totals.astype(float), rows, decode)

@@ -51,7 +51,7 @@ class Plan:
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "notes", tuple(map(Note, self.notes)))
+        object.__setattr__(self, "notes", Note.all(self.notes))
 
     def __repr__(self) -> str:
         rows = f", {self.rows:,} rows counted" if self.rows else ""

@@ -80,7 +80,7 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
 
 def promised(
     claim: Claim | Promise, within: str, certificate: Certificate | None, confidence: float | None,
-    witness: tuple[tuple[str, str], ...] = (), told: tuple[str, ...] = (), capped: float | None = None,
+    told: tuple[str, ...] = (), capped: float | None = None,
 ) -> PromiseFigures:
     """A claim and what was proved of it, with what it allows of beliefs."""
     level = claim.epsilon if certificate is None else float(certificate.level)
@@ -90,8 +90,14 @@ def promised(
         certificate is not None and certificate.holds, confidence,
         tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
         tuple((where, float(x), math.exp(x) if x < EXPONENT else math.inf) for where, x in elsewhere.items()),
-        witness, claim.title, told, capped,
+        () if certificate is None else witnessed(certificate), claim.sentence, claim.title, told, capped,
     )
+
+
+def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    """Where the level is attained, as texts."""
+    found = certificate.witness.items()
+    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
 
 
 SUSPECTS = 12  # values of the secret that are listed

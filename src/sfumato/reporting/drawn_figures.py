@@ -92,9 +92,9 @@ def curve_of(
     def limit(epsilon: float) -> float:
         return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
 
-    priors = [(percent(p, 0), p) for p in PRIORS]
-    priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before)
-               for s in suspects[:NAMED_VALUES]]
+    shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:NAMED_VALUES]]
+    usual = [("", "", 0, p) for p in PRIORS]
+    priors = [(f"{lead}{percent(p, digits)}{more}", p) for lead, more, digits, p in (*usual, *shares)]
     return Curve(
         stops, stops.index(claim.epsilon), whole / BIT, tuple(limit(x) for x in stops),
         tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (kept, error)),

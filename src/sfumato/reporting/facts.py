@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
-from sfumato.decimals import BIT, at_most, capitalised
+from sfumato.decimals import BIT, at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Floats
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
-    from sfumato.frames import Datum
 
 CELLS = 24  # cells of the table that are listed
 
@@ -62,17 +61,12 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     claim = mechanism.claim
     if claim is None:
         return None
-    witness = {} if certificate is None else certificate.witness
     return promised(
         claim, "everything" if claim.within is None else claim.within.kind, certificate,
-        getattr(claim.within, "confidence", None), tuple((str(k), _text(v)) for k, v in witness.items()),
-        tuple(capitalised(told.sentence) + "." for told in promises(mechanism, certificate)),
+        getattr(claim.within, "confidence", None),
+        tuple(told.sentence for told in promises(mechanism, certificate)),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
-
-
-def _text(value: Datum) -> str:
-    return " · ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:

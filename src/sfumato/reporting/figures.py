@@ -31,6 +31,7 @@ class PromiseFigures:
     beliefs: tuple[tuple[float, float], ...]  # belief before, greatest belief after
     elsewhere: tuple[tuple[str, float, float], ...]  # where, level, factor
     witness: tuple[tuple[str, str], ...]
+    sentence: str = ""  # the claim
     title: str = ""  # the notion's name, with its orders
     told: tuple[str, ...] = ()  # who learns how much, in words
     capped: float | None = None  # promised for any distribution, as a second promise

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.decimals import BITS, at_least, at_most, sure, with_unit
+from sfumato.decimals import BITS, at_least, at_most, capitalised, sure, with_unit
 from sfumato.designers.choose import METHODS
 from sfumato.drawing.manifest import DECODES
 from sfumato.reporting.figures import Facts, PromiseFigures
@@ -126,6 +126,13 @@ def _witness(f: Facts) -> str:
     return ", ".join(parts)
 
 
+def placed(witness: tuple[tuple[str, str], ...]) -> str:
+    """Where the level is attained, for whoever checks it."""
+    found = dict(witness)
+    versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
+    return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
+
+
 def _protected(f: Facts) -> str:
     if f.promise is None:
         return "Nothing is promised: this mechanism carries no claim."
@@ -151,7 +158,7 @@ def _limits(f: Facts) -> tuple[str, ...]:
         each = f.promise.epsilon if f.promise.capped is None else f.promise.capped
         most = with_unit(at_most(each, BITS), "nat")
         again = f"It is a promise for one release; each further one adds at most {most}, whoever looks."
-        return (*f.promise.told, again)
+        return (*(f"{capitalised(told)}." for told in f.promise.told), again)
     text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
     if f.promise.notion != "ldp" and f.promise.within not in ("anything", "everything"):
         text.append(
