@@ -78,6 +78,7 @@ class Joint(Framed):
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
     noise: Noise | None = None  # of the counts, if they carry any
     notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
+    shape: tuple[int, int] = field(init=False)  # how many secret values there are, and how many useful ones
     p_secret: Floats = field(init=False)  # p(s)
     p_useful: Floats = field(init=False)  # p(u)
 
@@ -95,6 +96,7 @@ class Joint(Framed):
                 f"{self.useful.size} useful labels."
             )
         object.__setattr__(self, "p", p)
+        object.__setattr__(self, "shape", p.shape)
         object.__setattr__(self, "p_secret", read_only(p.sum(1)))
         object.__setattr__(self, "p_useful", read_only(p.sum(0)))
 
@@ -151,10 +153,6 @@ class Joint(Framed):
             rest = round(noise.epsilon - noise.counts, 9)
             noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler, draw=noise.draw) if rest > 0 else None
         return replace(Joint.uniform(self.secret, self.useful), noise=noise)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.secret.size, self.useful.size)
 
     @property
     def useful_given_secret(self) -> Floats:

@@ -197,8 +197,7 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification.promises import told_exactly
     from sfumato.certification.proving import confirm
     from sfumato.mechanism import Bundle, load
-    from sfumato.reporting.attack import witnessed
-    from sfumato.reporting.words import placed
+    from sfumato.reporting.figures import placed, witnessed
 
     mechanism = load(file)
     if mechanism.claim is None:

@@ -3,6 +3,7 @@ however many rows there are, and what agrees with them where not everything can.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -89,6 +90,29 @@ def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols"
         return model.invert(model.forward(mechanism.input_law(joint)) * n, n)
     except InputError:
         return None
+
+
+FORESEEN_LAW = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
+
+
+def foreseen_errors(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[float | None, ...]:
+    """Root mean square standard errors of the shares of the secret and of the useful variable from n rows.
+
+    They are those of the unbiased linear estimate when the rows follow the joint, so they are known before a row is
+    released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
+    """
+    closed = mechanism.law.kind in ("cells", "constant", "unary")
+    if not closed and mechanism.outputs * mechanism.inputs > FORESEEN_LAW:
+        return (None, None)
+    whole = foreseen(mechanism, joint, n, decode)
+    if whole is None:
+        return (None, None)
+    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
+    return secret, _spread(whole.marginal(1))
+
+
+def _spread(side: Inversion) -> float:
+    return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
 
 
 METHODS = ("auto", "inverse", "em")
@@ -257,17 +281,18 @@ def identifiable(mechanism: Mechanism, whole: Inversion, secret: Inversion | Non
     """The summary of an inversion and of its two marginals."""
     known_s = None if secret is None else secret.identified
     return Identifiable(
-        whole.rank, mechanism.inputs, whole.identified, known_s, useful.identified,
+        whole.rank, whole.raw.size, whole.identified, known_s, useful.identified,
         _sentence(mechanism, whole, known_s, useful.identified),
     )
 
 
 def _sentence(mechanism: Mechanism, whole: Inversion, secret: Mask | None, useful: Mask) -> str:
     names = {"secret": ", ".join(mechanism.secret.names), "useful": ", ".join(mechanism.useful.names)}
+    inputs = whole.raw.size
     table = f"p({names['secret']}; {names['useful']})" if secret is not None else f"p({names['useful']})"
-    if whole.rank == mechanism.inputs:
-        return f"Every cell of {table} can be identified (rank {whole.rank} of {mechanism.inputs})."
-    parts = [f"Of {table} only {whole.rank} of {mechanism.inputs} dimensions can be identified."]
+    if whole.rank == inputs:
+        return f"Every cell of {table} can be identified (rank {whole.rank} of {inputs})."
+    parts = [f"Of {table} only {whole.rank} of {inputs} dimensions can be identified."]
     sides = [("secret", secret)] if secret is not None else []
     for side, mask in [*sides, ("useful", useful)] if secret is not None else []:
         if mask is not None:

@@ -83,38 +83,6 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """A release as it is asked for, from a table to files: with a mechanism file, or by a design."""
-
-    source: Source
-    files: Files
-    options: DrawOptions
-    account: Account
-    wishes: Wishes | None  # None: there is a mechanism
-    mechanism: Where | None = None
-    reference: Where | None = None
-    split: float | None = None
-    anyway: bool = False  # also what is worth next to nothing
-    force: bool = False
-
-    @contextlib.contextmanager
-    def released(self, listener: Listener, warn: Callable[[Notice], None]) -> Iterator[Release]:
-        """All steps in their order. What nobody may miss is said before a row is drawn, and what the block says of the
-        release is worded before the first file gets its name."""
-        session, options = Session.open(self.source, listener), self.options
-        if self.wishes is not None:
-            session = session.design(
-                self.wishes, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed
-            )
-            session.foresee(anyway=self.anyway)
-        elif self.mechanism is not None:
-            session = session.load(self.mechanism, named(options.secret), named(options.useful))
-        session.warn(self.files, warn)
-        with session.check(options, self.account).written(self.files, force=self.force) as done:
-            yield done
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Session:
     """A table that is about to be released, and the mechanism it will go through, once there is one."""
 
@@ -317,6 +285,38 @@ class Drawing:
             with self.listener.step("comparing with the true table"):
                 page = private_report(mechanism, proof, done.estimate, self._truth(), **named)
             yield "private_report", page.encode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """A release as it is asked for, from a table to files: with a mechanism file, or by a design."""
+
+    source: Source
+    files: Files
+    options: DrawOptions
+    account: Account
+    wishes: Wishes | None  # None: there is a mechanism
+    mechanism: Where | None = None
+    reference: Where | None = None
+    split: float | None = None
+    anyway: bool = False  # also what is worth next to nothing
+    force: bool = False
+
+    @contextlib.contextmanager
+    def released(self, listener: Listener, warn: Callable[[Notice], None]) -> Iterator[Release]:
+        """All steps in their order. What nobody may miss is said before a row is drawn, and what the block says of the
+        release is worded before the first file gets its name."""
+        session, options = Session.open(self.source, listener), self.options
+        if self.wishes is not None:
+            session = session.design(
+                self.wishes, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed
+            )
+            session.foresee(anyway=self.anyway)
+        elif self.mechanism is not None:
+            session = session.load(self.mechanism, named(options.secret), named(options.useful))
+        session.warn(self.files, warn)
+        with session.check(options, self.account).written(self.files, force=self.force) as done:
+            yield done
 
 
 def named(columns: Names) -> Sequence[str]:

@@ -17,7 +17,7 @@ from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.measures import Measure, lines_of, listed, seen_from_secret
-from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth
+from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth, witnessed
 from sfumato.tolerances import CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
@@ -92,12 +92,6 @@ def promised(
         tuple((where, float(x), math.exp(x) if x < EXPONENT else math.inf) for where, x in elsewhere.items()),
         () if certificate is None else witnessed(certificate), claim.sentence, claim.title, told, capped,
     )
-
-
-def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    """Where the level is attained, as texts."""
-    found = certificate.witness.items()
-    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
 
 
 SUSPECTS = 12  # values of the secret that are listed

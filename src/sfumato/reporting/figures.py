@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
+
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
 
 SHOWN = 40  # values of a variable that are listed
 ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
@@ -35,6 +39,19 @@ class PromiseFigures:
     title: str = ""  # the notion's name, with its orders
     told: tuple[str, ...] = ()  # who learns how much, in words
     capped: float | None = None  # promised for any distribution, as a second promise
+
+
+def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    """Where the level is attained, as texts."""
+    found = certificate.witness.items()
+    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
+
+
+def placed(witness: tuple[tuple[str, str], ...]) -> str:
+    """Where the level is attained, for whoever checks it."""
+    found = dict(witness)
+    versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
+    return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from sfumato.certification import Certificate, promises
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.reporting.facts import cost_of, design_data, promise_of
-from sfumato.reporting.words import placed, strength, way
+from sfumato.reporting.figures import placed
+from sfumato.reporting.words import strength, way
 
 if TYPE_CHECKING:
     from sfumato.frames import Record

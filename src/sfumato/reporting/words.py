@@ -126,13 +126,6 @@ def _witness(f: Facts) -> str:
     return ", ".join(parts)
 
 
-def placed(witness: tuple[tuple[str, str], ...]) -> str:
-    """Where the level is attained, for whoever checks it."""
-    found = dict(witness)
-    versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
-    return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
-
-
 def _protected(f: Facts) -> str:
     if f.promise is None:
         return "Nothing is promised: this mechanism carries no claim."
