@@ -121,8 +121,9 @@ def calls(name):
 def test_rows_are_drawn_by_flows_and_flows_are_made_of_checked_mechanisms_in_the_session_alone():
     assert calls("Checked") == calls("Flow.of") == {"releasing/session.py"}
     assert calls("Flow") == set()
+    assert calls("Drawer.of") == {"releasing/flow.py"}
     assert calls("Sampler") == {
-        "releasing/flow.py", "releasing/spark/tasks.py", "auditing/audits.py"
+        "drawing/decoding.py", "releasing/spark/tasks.py", "auditing/audits.py"
     }  # and by attacks, on rows that they make up themselves
 
 

@@ -102,9 +102,12 @@ class Joint(Framed):
 
     @classmethod
     def from_counts(
-        cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None
+        cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None, *,
+        learned: tuple[str, ...] = (), notes: tuple[str, ...] = (),
     ) -> Joint:
-        """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides."""
+        """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides.
+
+        What looks odd in the labels is noted after `notes`."""
         if hasattr(table, "index") and hasattr(table, "columns") and hasattr(table, "to_numpy"):
             secret = _labelled("secret", table.index) if secret is None else secret
             useful = _labelled("useful", table.columns) if useful is None else useful
@@ -124,7 +127,8 @@ class Joint(Framed):
             raise InputError("the table holds no rows: all counts are zero.")
         s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
-        return cls(s, u, counts / n, n, counts, notes=tuple(x for c in (*s.columns, *u.columns) for x in c.doubts))
+        doubts = (x for c in (*s.columns, *u.columns) for x in c.doubts)
+        return cls(s, u, counts / n, n, counts, learned, notes=(*notes, *doubts))
 
     @classmethod
     def uniform(cls, secret: Labels, useful: Labels) -> Joint:

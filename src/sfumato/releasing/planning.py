@@ -269,7 +269,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     for name, column in free.items():
         shown = ", ".join(f"{x:g}" for x in column.cuts or ())
         listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
-    for doubt in (x for c in columns for x in c.doubts):
+    for doubt in joint.notes[len(source.said):]:
         listener.say(f"{doubt}.")
     return replace(joint, learned=(*joint.learned, *free))
 

@@ -29,7 +29,7 @@ from sfumato.atomic import Drafted, as_output_error, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
-from sfumato.errors import DataError, InputError, Note, OutputError, SfumatoError
+from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import tidy_csv
 from sfumato.estimation.estimates import estimate_drawn
 from sfumato.mechanism import Bundle, Mechanism, known
@@ -77,9 +77,6 @@ class Release:
     left_out: tuple[str, ...] = ()  # columns of the table that are not in the release
     account: Mapping[str, Datum] | None = None  # what the ledger says about these people, with this release
     mechanism: Mechanism | Bundle | None = None  # that the rows went through
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "notes", Note.all(self.notes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,7 +246,7 @@ class Drawing:
                 write(batch)
                 count(batch)
                 rows += batch.num_rows
-        if rows > ROWS_WORTH_NUMBA and not flow.sampler.compiled:
+        if rows > ROWS_WORTH_NUMBA and not flow.drawer.compiled:
             self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
         if counting is None:
             return rows, None, ()

@@ -14,14 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Array, Column, Ints
-from sfumato.drawing.decoding import decoder
+from sfumato.drawing.decoding import decoder, reading
 from sfumato.drawing.digests import Blocks, Digests, Placed
 from sfumato.drawing.randomness import Lane, Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, BundleSampler, Sampler, words_of
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
-from sfumato.releasing.flow import reading
 from sfumato.sources.data_frames import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
