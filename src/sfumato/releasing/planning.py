@@ -196,7 +196,9 @@ class Counted:
         exact = found.source is None and found.within.joint.noise is None
         seen = learned(self.joint.learned) if exact else ()
         told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
-        mechanism = replace(made.mechanism, source=self.origin if exact else found.source or made.mechanism.source)
+        mechanism, source = made.mechanism, self.origin if exact else found.source
+        if source not in (None, mechanism.source):
+            mechanism = replace(mechanism, source=source)
         return Plan(
             self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
             kept=self._kept(found.kept), rows=self.joint.n if self.origin not in ("reference", "split") else None,
@@ -271,7 +273,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
         listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
     for doubt in joint.notes[len(source.said):]:
         listener.say(f"{doubt}.")
-    return replace(joint, learned=(*joint.learned, *free))
+    return replace(joint, learned=(*joint.learned, *free)) if free else joint
 
 
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
@@ -298,7 +300,7 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
 
 def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
-    kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
+    kind = f"{wishes.distance or 'squared'} " if made.mechanism.method == "distortion" else ""
     texts = {
         "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
         f"is below {at_least(made.bound)}",
