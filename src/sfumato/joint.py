@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
-SHOWN_CELLS = 400  # of a table in a notebook; more are listed
+NOTEBOOK_CELLS = 400  # of a table in a notebook; more are listed
 SMALL = 5  # people; a count below it may single somebody out
 
 
@@ -202,7 +202,7 @@ class Joint(Framed):
         return f"<Joint of the secret {names[0]} ({self.shape[0]}) and {names[1]} ({self.shape[1]}){rows}>"
 
     def _repr_html_(self) -> str:
-        if self.p.size > SHOWN_CELLS:
+        if self.p.size > NOTEBOOK_CELLS:
             return titled(repr(self), tabled(self.records()))
         held = self.p if self.counts is None else self.counts
         side, texts = ", ".join(self.secret.names), [self.useful.text(u) for u in range(self.useful.size)]

@@ -249,7 +249,7 @@ def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
-LEAST = 20  # cells of a drawn interval; beyond it takes what the window has left
+SPAN_WIDTH = 20  # cells of a drawn interval; beyond it takes what the window has left
 
 
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
@@ -260,7 +260,7 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
         return
     top = max((high for _, _, high in spans), default=1.0)
     taken = [max(map(len, cells)) + 2 for cells in zip(heads, *rows, strict=True)]
-    cells = max(LEAST, width(wide=True) - sum(taken))
+    cells = max(SPAN_WIDTH, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
+USUAL_BELIEFS = (0.01, 0.1, 0.25, 0.5, 0.75)
 UNBOUNDED = ("mi", "leakage")  # averages and sums over outputs bound no single belief
 
 
@@ -88,7 +88,7 @@ def promised(
     return PromiseFigures(
         claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
         certificate is not None and certificate.holds, confidence,
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
+        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in USUAL_BELIEFS if bounded(claim.notion)),
         tuple((where, float(x), math.exp(x) if x < EXPONENT else math.inf) for where, x in elsewhere.items()),
         () if certificate is None else witnessed(certificate), claim.sentence, claim.title, told, capped,
     )

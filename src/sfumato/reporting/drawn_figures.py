@@ -16,7 +16,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Unary
 from sfumato.mechanism.law import scale
 from sfumato.mechanism.mechanism import mean_law
-from sfumato.reporting.attack import PRIORS, bounded, worst_belief
+from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
@@ -73,7 +73,7 @@ def curve_of(
         return most_bits(mechanism, claim, joint, epsilon)
 
     shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:NAMED_VALUES]]
-    usual = [("", "", 0, p) for p in PRIORS]
+    usual = [("", "", 0, p) for p in USUAL_BELIEFS]
     priors = [(f"{lead}{percent(p, digits)}{more}", p) for lead, more, digits, p in (*usual, *shares)]
     return Curve(
         stops, stops.index(claim.epsilon), cost.whole, tuple(limit(x) for x in stops),
@@ -149,7 +149,7 @@ def _best(
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
 
 
-SHOWN_CELLS = 24  # rows and columns of the picture
+PICTURED = 24  # rows and columns of the picture
 
 
 def heat_of(mechanism: Mechanism) -> Heat:
@@ -188,22 +188,22 @@ def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
 
 
 def _likeliest_inputs(mechanism: Mechanism, inputs: int) -> Ints:
-    if inputs <= SHOWN_CELLS:
+    if inputs <= PICTURED:
         return np.arange(inputs)
     if mechanism.joint is None:
-        return np.arange(SHOWN_CELLS)
+        return np.arange(PICTURED)
     p = mechanism.input_law(mechanism.joint)
-    return np.sort(np.argsort(-p, kind="stable")[:SHOWN_CELLS])
+    return np.sort(np.argsort(-p, kind="stable")[:PICTURED])
 
 
 def _shown_outputs(mechanism: Mechanism, columns: Ints, inputs: int, outputs: int) -> tuple[Ints, Floats | None]:
     """The outputs of the picture, and P(y) of all of them."""
     mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
-    if outputs <= SHOWN_CELLS:
+    if outputs <= PICTURED:
         return np.arange(outputs), mean
     if mechanism.law.meaning in ("cell", "useful") and outputs == inputs:
         return columns, mean
-    return np.arange(SHOWN_CELLS) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:SHOWN_CELLS]), mean
+    return np.arange(PICTURED) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:PICTURED]), mean
 
 
 def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:

@@ -26,7 +26,7 @@ from sfumato.reporting.attack import (
 from sfumato.reporting.attack import worth_of as glanced_worth
 from sfumato.reporting.drawn_figures import curve_of, heat_of, most_bits, precision_of
 from sfumato.reporting.figures import (
-    ROWS,
+    USUAL_ROWS,
     Attack,
     Cost,
     Curve,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-CELLS = 24  # cells of the table that are listed
+TABLE_CELLS = 24  # cells of the table that are listed
 
 
 def _bits(nats: float) -> float:
@@ -108,7 +108,7 @@ def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideF
     known, true = bool(found.identifiable.cells.all()), None
     if truth is not None:
         true = truth.p if m.reads == "both" else truth.p_useful
-    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, CELLS)
+    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, TABLE_CELLS)
 
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
@@ -166,7 +166,7 @@ def worth_of(
     seen = outputs_by_secret(mechanism, joint)
     attack = None if seen is None else attack_of(mechanism, joint, seen)
     leaks = () if seen is None else leaks_of(joint, seen)
-    n, decode = (joint.n or ROWS, "symbols") if released is None else (released.n, released.decode)
+    n, decode = (joint.n or USUAL_ROWS, "symbols") if released is None else (released.n, released.decode)
     exact = precision_of(mechanism, joint, n, decode)
     curve = curve_of(mechanism, joint, n, cost, exact[-1].error, attack.suspects if attack else ())
     return attack, leaks, exact, curve

@@ -14,10 +14,10 @@ from sfumato.alphabet import Floats
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
 
-SHOWN = 40  # values of a variable that are listed
-ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
+LISTED_VALUES = 40  # values of a variable that are listed
+USUAL_ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
-LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
+WORTH_LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
 SHADES = 10  # steps of colour
 
 
@@ -226,7 +226,7 @@ class SideFigures:
     @classmethod
     def of(
         cls, name: str, role: str, identified: bool, text: Callable[[int], str], p: Floats,
-        interval: tuple[Floats, Floats], truth: Floats | None, most: int = SHOWN,
+        interval: tuple[Floats, Floats], truth: Floats | None, most: int = LISTED_VALUES,
     ) -> SideFigures:
         """Estimates with their intervals, the largest first, beside the truth where it is given."""
         p, low, high = (x.ravel() for x in (p, *interval))
@@ -317,7 +317,7 @@ class Worth:
 
     @property
     def little(self) -> bool:
-        return not self.fixed or (self.equal is not None and self.share < LITTLE)
+        return not self.fixed or (self.equal is not None and self.share < WORTH_LITTLE)
 
 
 @dataclass(frozen=True)
