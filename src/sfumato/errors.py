@@ -39,10 +39,6 @@ class Note(str):
 
     __slots__ = ()
 
-    @classmethod
-    def all(cls, texts: Iterable[str]) -> tuple[Note, ...]:
-        return tuple(x if isinstance(x, Note) else cls(x) for x in texts)
-
     def __str__(self) -> str:
         return spelled(self)
 

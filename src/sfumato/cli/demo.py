@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+import sfumato as sf
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level, percent
@@ -38,7 +39,6 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
-    from sfumato.certification import verify
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.datasets import adult
     from sfumato.drawing.decoding import GUESS
@@ -74,7 +74,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     if not as_json:
         pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
-    proof = verify(out / "released.mechanism.json")
+    proof = sf.verify(out / "released.mechanism.json")
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     assert isinstance(done.estimate, Estimate)  # of a single mechanism

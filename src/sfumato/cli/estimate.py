@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+import sfumato as sf
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
 from sfumato.cli.options import (
@@ -84,8 +85,6 @@ def estimate(
       sfumato estimate released.csv
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
-    from sfumato.estimation import estimate as estimated
-    from sfumato.mechanism import Bundle
 
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
@@ -95,10 +94,10 @@ def estimate(
 
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
-    if isinstance(law, Bundle):
+    if isinstance(law, sf.Bundle):
         return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
-        found = estimated(source.watched(tell), law, method=method, decode=decode)
+        found = sf.estimate(source.watched(tell), law, method=method, decode=decode)
         names, rows = _cells(found, confidence)
         told, asked = _numbers(found, confidence, values), [found.table(*some) for some in wanted]
     if csv_file is not None:
@@ -138,10 +137,9 @@ def _estimate_bundle(
     csv_file: Path | None, force: bool, as_json: bool, wanted: Sequence[Sequence[str]],
 ) -> None:
     from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
-    from sfumato.estimation import estimate as estimated
 
     with progress(f"estimating from {released.name}"):
-        found = estimated(released, bundle, method=method, decode=decode)
+        found = sf.estimate(released, bundle, method=method, decode=decode)
         rows, asked = table_rows(found, confidence), [found.table(*names) for names in wanted]
     if csv_file is not None:
         _write_csv(csv_file, (HEAD, rows), force)
@@ -163,7 +161,6 @@ def _estimate_bundle(
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
     from sfumato.drawing.manifest import mechanism_beside
-    from sfumato.mechanism import load
 
     if released.name.endswith(DOCUMENTS):
         raise InputError("is a file beside a released table", next="Give the table itself.", where=released)
@@ -172,7 +169,7 @@ def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle
         raise InputError("could not be read: No such file or directory", where=released)
     if mechanism is None and not path.exists():
         raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
-    return load(path)
+    return sf.load(path)
 
 
 def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]]:
@@ -229,11 +226,10 @@ def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
 
 def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbers | None:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
-    from sfumato.estimation import numbers
     from sfumato.releasing.wishes import numbered
 
     try:
-        return numbers(found, numbered(values, found.useful.alphabet), level=confidence)
+        return sf.numbers(found, numbered(values, found.useful.alphabet), level=confidence)
     except InputError:
         if values is not None:
             raise

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
+import sfumato as sf
 from sfumato.alphabet import DATE_PARTS, MISSING
 from sfumato.errors import InputError, SfumatoError
 
@@ -56,13 +57,12 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 def _columns_on_the_line() -> tuple[str, ...]:
     """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
-    from sfumato.sources import open_source
 
     for word in split_arg_string(os.environ.get("COMP_WORDS", "")):
         path = Path(word).expanduser()
         if path.is_file():
             try:
-                return open_source(path).columns
+                return sf.open_source(path).columns
             except SfumatoError:
                 continue
     return ()
@@ -90,9 +90,8 @@ class Method(click.ParamType[str]):
     name = "method"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from sfumato.designers import methods
 
-        return [CompletionItem(m) for m in methods() if m.startswith(incomplete)]
+        return [CompletionItem(m) for m in sf.methods() if m.startswith(incomplete)]
 
 
 def joined(parts: Many) -> tuple[str, ...]:
@@ -325,19 +324,18 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
     """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
     import pyarrow as pa
 
-    from sfumato.sources import open_source
     from sfumato.sources.delimited import stream_source
     from sfumato.sources.dialect import Said
 
     if not is_pipe(where):
-        return open_source(where, **read)
+        return sf.open_source(where, **read)
     counts, na = read.get("counts"), read.get("na")
     if form != "arrow":
         said = Said(read.get("delimiter"), read.get("encoding"), na, read.get("decimal"), read.get("dates"))
         comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said)
-        return open_source(comes, counts=counts)
+        return sf.open_source(comes, counts=counts)
     try:
-        opened = open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
+        opened = sf.open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
         return replace(opened, name="standard input")
     except pa.ArrowInvalid:
         odd = "standard input is not a stream of Arrow's"

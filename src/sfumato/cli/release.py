@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sfumato as sf
 from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
@@ -207,9 +208,8 @@ def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool
         ledger = table.with_name("sfumato.ledger")
     if not asked.people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
-    from sfumato.ledgers import Ledger
 
-    return replace(asked, ledger=Ledger(ledger))
+    return replace(asked, ledger=sf.Ledger(ledger))
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:

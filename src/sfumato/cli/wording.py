@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import sfumato as sf
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import at_least, level, percent
@@ -119,11 +120,11 @@ def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution:
 
 def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
     """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
-    from sfumato.auditing import audit
 
     count = len(bundle.parts)
     with progress(f"attacking {file.name}"):
-        made = [audit(part, records=max(1000, records // count), risk=risk / count, seed=seed) for part in bundle.parts]
+        each = max(1000, records // count)
+        made = [sf.audit(part, records=each, risk=risk / count, seed=seed) for part in bundle.parts]
     refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
     rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
             for j in found.judgements]

@@ -227,10 +227,6 @@ class Drawer:
         sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
         return cls(reading(made), sampler, decoder(made, decode, stream), stream)
 
-    @property
-    def compiled(self) -> bool:
-        return self.sampler.compiled
-
     def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
         if isinstance(self.sampler, BundleSampler):

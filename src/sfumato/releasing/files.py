@@ -209,7 +209,8 @@ class StoreDraft:
 
     @property
     def size(self) -> int:
-        return sum(size_of(self._draft(name)) for name in self.names)
+        with as_output_error(self.target):
+            return sum(size_of(self._draft(name)) for name in self.names)
 
     def open(self, name: str) -> NativeFile:
         place = self._draft(name)

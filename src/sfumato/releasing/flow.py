@@ -156,7 +156,7 @@ class Flow:
 
     def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
         """Codes of one column, by the compiled way for plain text once numba is there."""
-        if self.drawer.compiled and values.type == pa.string():
+        if self.drawer.sampler.compiled and values.type == pa.string():
             if column.name not in self.text:
                 from sfumato.drawing.compiled import TextCodes
 
@@ -171,7 +171,7 @@ class Flow:
         return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: self.manifest(rows).encoded()})
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
-        compiled = engine == "local" and self.drawer.compiled
+        compiled = engine == "local" and self.drawer.sampler.compiled
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,

@@ -51,7 +51,7 @@ class Plan:
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "notes", Note.all(self.notes))
+        object.__setattr__(self, "notes", tuple(x if isinstance(x, Note) else Note(x) for x in self.notes))
 
     def __repr__(self) -> str:
         rows = f", {self.rows:,} rows counted" if self.rows else ""
@@ -271,7 +271,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     for name, column in free.items():
         shown = ", ".join(f"{x:g}" for x in column.cuts or ())
         listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
-    for doubt in joint.notes[len(source.said):]:
+    for doubt in joint.notes[len(source.reading.said):]:
         listener.say(f"{doubt}.")
     return replace(joint, learned=(*joint.learned, *free)) if free else joint
 

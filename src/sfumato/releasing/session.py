@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.atomic import Drafted, as_output_error, publish_all
+from sfumato.atomic import Drafted, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
@@ -166,8 +166,7 @@ class Drawing:
         flow = self.flow.at(place)
         with place, files.drafts() as made:
             rows, found, notes = self._consumed(flow, files, made["table"], estimating)
-            with as_output_error(files.table):
-                manifest = flow.manifest(rows, made["table"].size)
+            manifest = flow.manifest(rows, made["table"].size)
             done = Release(
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,
                 (*self.plan.notes, *uncounted, *notes), flow.left_out, place.account, flow.mechanism,
@@ -246,7 +245,7 @@ class Drawing:
                 write(batch)
                 count(batch)
                 rows += batch.num_rows
-        if rows > ROWS_WORTH_NUMBA and not flow.drawer.compiled:
+        if rows > ROWS_WORTH_NUMBA and not flow.drawer.sampler.compiled:
             self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
         if counting is None:
             return rows, None, ()
