@@ -164,7 +164,6 @@ def ledger() -> None:
 @json_option
 def list_(path: Path, people: str | None, as_json: bool) -> None:
     """Every release: about whom, its level, and the level of all together when it was reserved."""
-
     entries = sf.Ledger(path, create=False).entries(people)
     if as_json:
         document({"ledger": path, "releases": [_entry_document(e) for e in entries]})
@@ -223,7 +222,6 @@ def show(path: Path, number: int, as_json: bool) -> None:
 @json_option
 def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> None:
     """Say what became of a reservation whose process was killed; from what lies on the disk, if that tells."""
-
     entry = sf.Ledger(path, create=False).settle(number, delivered)
     if as_json:
         document(_entry_document(entry))
@@ -258,7 +256,6 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
       sfumato compose january.mechanism.json june.mechanism.json
       sfumato compose weekly.mechanism.json --times 52 --out year.json
     """
-
     loaded = [sf.load(file) for file in files] * times
     with progress(f"composing {len(loaded)} releases"):
         whole = sf.compose(*loaded)

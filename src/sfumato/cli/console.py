@@ -255,7 +255,6 @@ def search_words(stage: str, value: float, bound: float, left: float) -> str:
 @dataclass(frozen=True, slots=True)
 class Screen:
     """The terminal as a listener of a release."""
-
     quiet: bool = False  # a program reads what comes out: choices are in the document
 
     step = staticmethod(progress)

@@ -90,7 +90,6 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
 
 class Compared(NamedTuple):
     """A share of the true table beside its estimate."""
-
     column: str
     value: str
     truth: float

@@ -45,7 +45,6 @@ DOCUMENTS = (".mechanism.json", ".manifest.json", ".report.html")  # which hold 
 
 class CellRow(NamedTuple):
     """A cell of the whole table, as it was estimated."""
-
     labels: tuple[Label, ...]
     estimate: float
     low: float
@@ -85,7 +84,6 @@ def estimate(
       sfumato estimate released.csv
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
-
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     law = mechanism_of(released, mechanism)

@@ -167,7 +167,6 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
 
 def proved(mechanism: Mechanism | Bundle) -> Certificate:
     """What can be proved of a mechanism or a bundle, from its integers."""
-
     if isinstance(mechanism, sf.Bundle):
         from sfumato.certification.together import bundle_certificate
 

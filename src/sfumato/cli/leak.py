@@ -209,7 +209,6 @@ def audit(
       sfumato audit released.mechanism.json
       sfumato audit released.mechanism.json --released released.csv --truth people.csv
     """
-
     if (released is None) != (truth is None):
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = sf.load(file)

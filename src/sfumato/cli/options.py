@@ -34,7 +34,6 @@ Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated
 
 class Names(click.ParamType[tuple[str, ...]]):
     """Column names separated by commas; a name that holds a comma goes in double quotes."""
-
     name = "col,col"
 
     def convert(
@@ -57,7 +56,6 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 def _columns_on_the_line() -> tuple[str, ...]:
     """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
-
     for word in split_arg_string(os.environ.get("COMP_WORDS", "")):
         path = Path(word).expanduser()
         if path.is_file():
@@ -70,7 +68,6 @@ def _columns_on_the_line() -> tuple[str, ...]:
 
 class Location(click.Path):
     """A file or folder of this machine, '-' for a pipe, or an address such as s3://bucket/people.parquet."""
-
     name = "path"
 
     def __init__(self) -> None:
@@ -86,7 +83,6 @@ class Location(click.Path):
 
 class Method(click.ParamType[str]):
     """A name from sf.methods(); checked by the designer, so that --help needs no import."""
-
     name = "method"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

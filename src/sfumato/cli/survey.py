@@ -44,7 +44,6 @@ def respond(
       sfumato respond survey.mechanism.json drug=yes age=34
       sfumato respond survey.mechanism.json --records people.jsonl > answers.jsonl
     """
-
     law = sf.load(mechanism)
     if (records is None) == (not values):
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")

@@ -120,7 +120,6 @@ def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution:
 
 def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
     """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
-
     count = len(bundle.parts)
     with progress(f"attacking {file.name}"):
         each = max(1000, records // count)
@@ -145,7 +144,6 @@ def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: in
 
 class Cell(NamedTuple):
     """A cell of a table of one or two columns, as it was estimated."""
-
     column: str
     value: Label
     other: str | None
