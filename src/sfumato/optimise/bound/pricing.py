@@ -35,7 +35,9 @@ class Priced:
 
 
 class Block:
-    """One secret: q > 0 on at least two values, order κ, and what T(D) may be on either side."""
+    """One secret: q > 0, order κ, and what T(D) may be on either side; as a set of laws whose secrets share nothing."""
+
+    budget = 0.0
 
     def __init__(self, q: Floats, order: float, above: float, below: float) -> None:
         self.q, self.order, self.k = q, order, np.array([above, below])
@@ -44,6 +46,10 @@ class Block:
         for k in self.k:
             low, high = reach(q, float(k), order)
             self.rates.append((np.maximum((high - q) / one, 1e-300), np.maximum((q - low) / one, 1e-300)))
+
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of mass w."""
+        return reach(w, float(self.k[1]), self.order)[0], reach(w, float(self.k[0]), self.order)[1]
 
     def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""

@@ -6,11 +6,9 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, height, steer
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, begin, height, steer
 from sfumato.optimise.budget import FREE, Budget
 
-TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
-LENGTHS = 12  # halvings for T
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.008, 0.04, 0.12, 0.3, 0.6, 1.0])  # of log t in units of ε: families of a distinguished secret
@@ -39,27 +37,6 @@ class Split:
             )
             for row, share in zip(p, self.shares.tolist(), strict=True)
         ]
-
-    def start(self, budget: Budget) -> bool:
-        """Two-level blocks of every secret, and the length T that suits them; False if time does not suffice."""
-        for turns in TURNS:
-            for strand in self.strands:
-                if budget.over and turns == TURNS[0]:
-                    return False
-                strand.solve(self.T, turns, budget)
-            self.balance()
-        for strand in self.strands:
-            strand.begin()
-        return True
-
-    def balance(self) -> None:
-        """The length T at which Σ P̂_s r_s = −1/T for the blocks that are known, by halving."""
-        low, high = 1.0 / self.E, 1.0
-        for _ in range(LENGTHS):
-            self.T = (low + high) / 2
-            for strand in self.strands:
-                strand.solve(self.T)
-            low, high = (self.T, high) if self.slope + 1.0 / self.T > 0 else (low, self.T)
 
     @property
     def slope(self) -> float:
@@ -180,7 +157,7 @@ class PriceFamilies:
     def _rooted(self, s: int) -> None:
         """What was found last for a secret, at floor 1 and roof E, is what its other tables begin with."""
         strand = self.split.strands[s]
-        strand.tree = None if strand.block is None else strand.found.items
+        strand.tree = None if len(strand.q) == 1 else strand.found.items
 
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
         """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
@@ -235,8 +212,9 @@ def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> flo
         return np.inf
     if budget.left < STRAND * np.count_nonzero(p):
         return np.inf
-    half = Split(p, slack, epsilon)
-    if not half.start(budget.part(0.2)):
+    half, start = Split(p, slack, epsilon), budget.part(0.2)
+    half.T = begin(half.strands, half.shares, half.T, 1.0 / half.E, start)
+    if start.over:
         return np.inf
     half.improve(budget.part(0.35))
     return min(PriceFamilies(half).run(budget), entropy(p.ravel()))

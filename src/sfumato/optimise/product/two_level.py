@@ -119,6 +119,12 @@ class Heights:
                 out.append(mine)
         return out
 
+    def scaled(self) -> Heights:
+        """The same blocks with the mean 1."""
+        mine, mean = copy(self), (1.0 - self.w) * self.lo + self.w * self.hi
+        mine.lo, mine.hi, mine.least, mine.most = self.lo / mean, self.hi / mean, 1.0, 1.0
+        return mine
+
     def at(self, w: Floats) -> tuple[Floats, Floats]:
         """(lo, hi) at any masses, [kind, …]."""
         return tuple(np.stack([np.interp(w, self.w, row) for row in x]) for x in (self.lo, self.hi))  # type: ignore[return-value]
