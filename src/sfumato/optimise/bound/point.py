@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin, height, steer
+from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin, height
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 from sfumato.optimise.product.blocks import Strand
@@ -139,10 +139,7 @@ class Detail(BoundStrand):
         prices = budget.part(0.4)
         for _ in range(PRICES):
             self.judge(1.0)
-            if prices.over:
-                break
-            steer([self], np.ones(1), 1.0)
-            if self.worth(1.0) - self.model < CLOSE * self.worth(1.0):
+            if prices.over or self.steer(1.0) < CLOSE * self.worth(1.0):
                 break
         first = self.table(self.y, 1.0, self.E, self.r, 0, FREE)  # needed whatever time is left
         table = self.table(self.y, 1.0, self.E, self.r, LAST, budget, self.found.items)

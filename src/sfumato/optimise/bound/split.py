@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, begin, height, steer
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, begin, height
 from sfumato.optimise.budget import FREE, Budget
 
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
@@ -38,26 +38,23 @@ class Split:
             for row, share in zip(p, self.shares.tolist(), strict=True)
         ]
 
-    @property
-    def slope(self) -> float:
-        return float(sum(x * s.r for x, s in zip(self.shares, self.strands, strict=True)))
-
     def improve(self, budget: Budget) -> None:
-        """Prices of all secrets together, as long as there is much to gain; T is what balances the secrets then.
+        """Prices of all secrets at the length T that balances them, as long as there is much to gain.
 
-        A secret is looked at again where it stands to gain a good part of what the others do.
+        T·R + log T is greatest at T = −1/R, R = Σ P̂_s r_s. A secret is looked at again where it stands to gain a good
+        part of what the others do.
         """
         gain = np.full(len(self.strands), np.inf)
         for _ in range(PRICES):
             for s in np.flatnonzero(gain >= WORTHWHILE * gain.mean()):
                 self.strands[s].judge(self.T)
+            slope = float(self.shares @ [s.r for s in self.strands])
+            self.T = float(np.clip(-1.0 / min(slope, -1.0), 1.0 / self.E, 1.0))
             if budget.over:
                 break
-            self.T = steer(self.strands, self.shares)
-            gain = self.shares * [s.worth(self.T) - s.model for s in self.strands]
+            gain = self.shares * [s.steer(self.T) for s in self.strands]
             if gain.sum() < CLOSE:
                 break
-        self.T = float(np.clip(-1.0 / self.slope if self.slope < 0 else 1.0, 1.0 / self.E, 1.0))
 
 
 class PriceFamilies:

@@ -18,8 +18,8 @@ from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.bound.climb import Climb
 from sfumato.optimise.bound.dual import Items, Queries
 from sfumato.optimise.bound.pricing import Block, Priced
-from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.conic import ConicProgramme
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.conic import proximal
 from sfumato.optimise.master import BOLDER, SERIOUS, SHYER, TRUSTED
 from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possible
@@ -27,9 +27,6 @@ from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possi
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
 CLIMBS = 4  # blocks from which better ones are looked for at a time
 BUNDLE = 20  # blocks for each value in the programme of prices
-ALIKE = 30.0  # times bolder: what all prices of a secret move alike
-TINY = 1e-3  # what is not below zero stands for this
-STEERED = 1e-6  # accuracy of the programme of prices, which are judged by what they prove
 CLOSE = 1e-3  # of the value: what prices may still gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
 
@@ -121,6 +118,13 @@ class BoundStrand:
         worth = self.gain - self.blocks @ (self.q * self.y)
         return np.union1d(np.argsort(-worth)[: BUNDLE * len(self.q)], [0, 1])
 
+    def steer(self, T: float) -> float:
+        """New prices to be tried, min q·y + T·r + |y − c|²/2·bold over the blocks that are known; what they promise."""
+        near = self.near
+        self.tried, r, _ = proximal(self.blocks[near], self.gain[near], self.y, self.q, self.bold, T)
+        self.model = float(self.q @ self.tried) + T * r
+        return self.worth(T) - self.model
+
 
 def begin(strands: Sequence[BoundStrand], shares: Floats, total: float, least: float, budget: Budget) -> float:
     """First prices of all secrets, and the length T in [least, 1] that suits them, by two-level blocks."""
@@ -130,38 +134,6 @@ def begin(strands: Sequence[BoundStrand], shares: Floats, total: float, least: f
     for strand, theta, blocks in zip(strands, layout.lengths, layout.heights, strict=True):
         strand.begin(theta, blocks)
     return layout.total
-
-
-def steer(strands: Sequence[BoundStrand], shares: Floats, T: float | None = None) -> float:
-    """New prices to be tried for all secrets: a proximal bundle, min Σ P̂_s(q·y + |y − c|²/2·bold) + F(Σ P̂_s r_s).
-
-    F(R) = T·R for a length T that is given; else −log(−R), the best of T·R + log T + 1 over T, and T is returned. What
-    all prices of a secret move alike counts little as a distance: that is what balances secrets.
-    """
-    programme, bend, cost, places = ConicProgramme(), [], [], []
-    for strand, x in zip(strands, shares.tolist(), strict=True):
-        q, near = strand.q, strand.near
-        at = programme.fresh(len(q) + 2)  # y less what all move alike, that, and r
-        bend += [x * q / strand.bold, [x / (ALIKE * strand.bold), 0.0]]
-        cost += [x * (q - q * strand.y / strand.bold), [x, 0.0 if T is None else x * T]]
-        rows = np.column_stack([strand.blocks[near] * q, strand.blocks[near] @ q, np.ones(len(near))])
-        i, k = (a.ravel() for a in np.indices(rows.shape))
-        programme.nonnegative(i, at[k], rows.ravel(), -strand.gain[near])
-        spend(30 + 2.4 * len(near))
-        spend(1, 0.6 * rows.size * len(q) + 5 * len(q) ** 3)
-        places.append(at)
-    r = np.array([at[-1] for at in places])
-    if T is None:  # −log(−R) to second order, at what is proved
-        near, total = -1.0 / min(sum(x * s.r for x, s in zip(shares, strands, strict=True)), -TINY), programme.fresh(1)
-        bend, cost = [*bend, [near**2]], [*cost, [2.0 * near]]
-        programme.equal(np.zeros(len(r) + 1, np.int64), np.append(r, total), np.append(shares, -1.0), np.zeros(1))
-    found = programme.solve(np.concatenate(cost), tolerance=STEERED, bend=np.concatenate(bend))
-    x = found.x
-    T = float(-1.0 / min(x[r] @ shares, -TINY)) if T is None else T
-    for strand, at in zip(strands, places, strict=True):
-        strand.tried = x[at[:-2]] + x[at[-2]]
-        strand.model = float(strand.q @ strand.tried) + T * float(x[at[-1]])
-    return T
 
 
 def height(table: Floats, tilt: float = 0.0) -> Floats:
