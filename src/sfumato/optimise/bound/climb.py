@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.arrays import EMPTY, Floats, Ints, xlogx
 from sfumato.optimise.budget import spend
 from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power
 
-STEPS = 8  # of a climb, which ends after two or three
-ABOVE_ZERO = 1e-9  # in place of a zero, where φ has no slope
-GAINED = 1e-4  # nats that a step must gain
+GAINED = 1e-4  # nats that a step must gain: a climb ends after two or three
 ACCURATE = 1e-6  # digits asked of the solver: a block that is a little outside misleads nobody
 
 
@@ -49,13 +47,12 @@ class Climb:
     def climbed(self, y: Floats, w: Floats) -> Floats:
         """From one block to a better one, until there is none for the tangent."""
         worth = float(self.q @ (xlogx(w) - y * w))
-        for _ in range(STEPS):
-            other = self.best(self.q * (np.log(np.maximum(w, ABOVE_ZERO)) + 1.0 - y))
+        while True:
+            other = self.best(self.q * (np.log(np.maximum(w, EMPTY)) + 1.0 - y))
             more = float(self.q @ (xlogx(other) - y * other))
             if not more > worth + GAINED:
-                break
+                return w
             w, worth = other, more
-        return w
 
 
 def _root(programme: ConicProgramme, order: float, x: Terms, t: Terms, under: Ints) -> None:

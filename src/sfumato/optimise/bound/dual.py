@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NODES = 32  # at which the scalar functions are known; what lies between them is bounded where it is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
-STEPS, FEWER = 16, 12  # of the search for multipliers, any of which are valid: at first, and when nearly known
+STEPS = 12  # of the search for multipliers, any of which are valid
 WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
 WIDE = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
@@ -178,19 +178,19 @@ class PricingDual:
         value, best, own = items.value.copy(), items.x.copy(), np.full(len(items.value), np.inf)
         value[self.empty] = -np.inf
         on = np.flatnonzero(~self.empty & (value > floor))
-        x, radius, fresh = self._begun(on, y)
+        x, radius = self._begun(on, y)
         live, planes = self.of(on), Planes(x, radius, self.on[on])
-        for step in range(STEPS):
+        for _ in range(STEPS):
             if not len(on):
                 break
             f, g = live.at(x, y)
             better = f < own[on]
             best[on[better]] = x[better]
             own[on] = np.minimum(own[on], f)
-            keep = (own[on] > floor[on]) & (fresh | (step < FEWER))
+            keep = own[on] > floor[on]
             x = planes.next(f, g)
             if keep.mean() < WORTHWHILE:
-                on, x, fresh, live = on[keep], x[keep], fresh[keep], live.of(np.flatnonzero(keep))
+                on, x, live = on[keep], x[keep], live.of(np.flatnonzero(keep))
                 planes.keep(keep)
         asked = np.flatnonzero(np.isfinite(own))
         value[asked] = np.minimum(value[asked], self.some(asked).proved(best[asked], y))
@@ -202,15 +202,15 @@ class PricingDual:
         less.level, less.on = self.level[which], self.on[which]
         return less
 
-    def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats, Bools]:
-        """Where the multipliers begin, how far away they may be, and which are not known yet."""
+    def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats]:
+        """Where the multipliers begin, and how far away they may be."""
         x = self.items.x[on]
         fresh, scale = np.isnan(x[:, 2]), 1.0 / self.items.kappa[on]  # ωH rises with w by ωϰ, about as φ does
         new = np.column_stack([fresh[:, None] | (x[:, :2] == 0.0), fresh])
         x[fresh, 2] = (1.8 + np.log(self.mean[on, 0]) - float(self.q @ y) - self.price[on])[fresh]
         x[:, :2] = np.where(self.on[on], np.where(fresh[:, None], scale, np.maximum(x[:, :2], 1e-2 * scale)), 0.0)
         radius = np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
-        return x, radius, fresh
+        return x, radius
 
     def losses(self, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,

@@ -17,7 +17,7 @@ from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Querie
 from sfumato.optimise.bound.slack import curve, reach
 from sfumato.optimise.budget import FREE, Budget
 
-RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it
+RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL = -1.0  # for ρ: beyond the last cell
 PLACES = 4800  # items times values in memory at once
@@ -171,17 +171,9 @@ class Block:
 
 
 def _edges(first: float, last: float, order: float) -> Floats:
-    """Cells of ϰ in ratios that grow: beyond many times the least ϰ the constraint hardly changes with it.
-
-    ρ ≤ 1/|κ| for κ < 0: H is concave then.
-    """
-    most = 1.0 - 1.0 / order if order < 0 else np.inf
-    edges = np.array([first])
-    for end, ratio in ((min(TURNING * first, last), RATIO), (last, FAR_RATIO)):
-        count = int(np.ceil(np.log(end / edges[-1]) / np.log(min(ratio, most)) - 1e-9))
-        if count > 0:
-            edges = np.concatenate([edges, edges[-1] * (end / edges[-1]) ** (np.arange(1, count + 1) / count)])
-    return edges
+    """Cells of ϰ in equal ratios; ρ ≤ 1/|κ| for κ < 0: H is concave then."""
+    most = min(RATIO, 1.0 - 1.0 / order) if order < 0 else RATIO
+    return np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(most))) + 1)
 
 
 def _cut(items: Items, u: Ints, where: Floats) -> Items:
