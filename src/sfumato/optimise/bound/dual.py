@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NODES = 32  # at which the scalar functions are known; what lies between them is bounded where it is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
-STEPS = 12  # of the search for multipliers, any of which are valid
+STEPS = 14  # of the search for multipliers, any of which are valid
 WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
 WIDE = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known

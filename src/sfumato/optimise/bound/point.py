@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin, height
+from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 from sfumato.optimise.product.blocks import Strand
@@ -143,7 +143,7 @@ class Detail(BoundStrand):
                 break
         first = self.table(self.y, 1.0, self.E, self.r, 0, FREE)  # needed whatever time is left
         table = self.table(self.y, 1.0, self.E, self.r, LAST, budget, self.found.items)
-        return float(self.q @ self.y) + float(np.minimum(height(first).max(), height(table).max()))
+        return float(self.q @ self.y) + min(float(x[:, 2].max()) for x in (first, table))
 
 
 def chain(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:

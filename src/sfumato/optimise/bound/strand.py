@@ -134,8 +134,3 @@ def begin(strands: Sequence[BoundStrand], shares: Floats, total: float, least: f
     for strand, theta, blocks in zip(strands, layout.lengths, layout.heights, strict=True):
         strand.begin(theta, blocks)
     return layout.total
-
-
-def height(table: Floats, tilt: float = 0.0) -> Floats:
-    """The greatest B − tilt·c of each block of a table."""
-    return np.asarray(table[:, 2] - np.minimum(tilt * table[:, 0], tilt * table[:, 1]))
