@@ -140,12 +140,13 @@ class PricingDual:
         return np.maximum(np.maximum(a, b), np.where(inside, a + up * np.clip(meet, 0.0, step), -np.inf))
 
     def of(self, which: Ints) -> PricingDual:
-        """That of some of the items; of what `at` looks at alone."""
+        """That of some of the items."""
         if len(which) == len(self.k):
             return self
         some = copy(self)
-        some.phi, some.v, some.h, some.k = self.phi[which], self.v[which], self.h[:, which], self.k[which]
-        some.mean, some.tilt, some.price = self.mean[which], self.tilt[which], self.price[which]
+        some.items, some.h = self.items.take(which), self.h[:, which]
+        for name in ("w", "v", "phi", "k", "mean", "tilt", "price", "level", "on"):
+            setattr(some, name, getattr(self, name)[which])
         return some
 
     def _worth(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -193,14 +194,8 @@ class PricingDual:
                 on, x, live = on[keep], x[keep], live.of(np.flatnonzero(keep))
                 planes.keep(keep)
         asked = np.flatnonzero(np.isfinite(own))
-        value[asked] = np.minimum(value[asked], self.some(asked).proved(best[asked], y))
+        value[asked] = np.minimum(value[asked], self.of(asked).proved(best[asked], y))
         return replace(items, x=best, value=value)
-
-    def some(self, which: Ints) -> PricingDual:
-        less = self.of(which)
-        less.items, less.w = self.items.take(which), self.w[which]
-        less.level, less.on = self.level[which], self.on[which]
-        return less
 
     def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats]:
         """Where the multipliers begin, and how far away they may be."""

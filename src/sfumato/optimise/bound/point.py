@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.arrays import REPAIRED, Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.slack import Slack
 from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 from sfumato.optimise.product.blocks import Strand
+from sfumato.optimise.product.two_level import subsets
 
 # --- the bound at P̂ alone: H(U|S) + max I(S;Y), which no mechanism that is ε-private at P̂ exceeds -------------------
 
 
 LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
 TURNS = 60
-LOW, HIGH = 1e-4, 30.0  # outside these levels the closed forms are exact to 1e-9
-SETTLED = 1e-9  # nats at which more prices are not worth their time
+LOW, HIGH = 1e-3, 30.0  # levels with safe floats: outside them the closed forms are exact to 1e-7
 
 
 def point(p: Floats, epsilon: float) -> float:
@@ -61,7 +61,7 @@ class _Prices:
     def __init__(self, mass: Floats, E: float) -> None:
         self.mass, self.E = mass, E
         few = len(mass) - 1
-        self.sets = (np.arange(1 << few)[:, None] >> np.arange(few) & 1).astype(float)
+        self.sets = np.vstack([np.zeros(few), subsets(few), np.ones(few)])
         self.held = self.sets @ mass[:-1]
 
     def run(self) -> float:
@@ -77,7 +77,7 @@ class _Prices:
             worth = gain[new] + rows[new] @ (self.mass * price)
             lp.add(np.column_stack([rows[new] * self.mass, np.ones(len(new))]), worth, np.full(len(new), INFINITY))
             found = lp.solve(DUAL)
-            if not found.optimal or best - found.value <= SETTLED:
+            if not found.optimal or best - found.value <= REPAIRED:
                 break
             price = found.x[:-1]
         return best

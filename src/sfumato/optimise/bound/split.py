@@ -185,7 +185,7 @@ def _top(table: Floats) -> float:
     return float(table[:, 2].max())
 
 
-def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
+def split(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
     """The bound with half of the slack for every secret; ∞ where it would say nothing or time does not suffice."""
     if p.sum(axis=1).max() > LARGE or p.shape[1] < 3:  # one secret dominates, or `two_values` says more
         return np.inf
