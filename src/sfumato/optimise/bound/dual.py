@@ -15,14 +15,13 @@ from sfumato.optimise.budget import spend
 if TYPE_CHECKING:
     from sfumato.optimise.bound.pricing import Block
 
-NODES = 32  # at which the scalar functions are known; what lies between them is bounded where it is proved
+NODES = 32  # at which the scalar functions are known, and as many around the best one, where the bound is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
 STEPS = 14  # of the search for multipliers, any of which are valid
 WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
 WIDE = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
 LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
-FINER = 25  # places in the three intervals around the best one, where the bound is proved
 CENTRED = 5  # steps of Newton's method to a centre, which need not be exact
 SIGN = np.array([1.0, -1.0])  # of the two sides, M first
 
@@ -116,7 +115,7 @@ class PricingDual:
         at = np.clip(peaks.argmax(-1)[..., None] - 1, 0, NODES - 4)
         outside = np.where((index >= at) & (index < at + 3), -np.inf, peaks).max(-1)
         ends = [np.take_along_axis(self.w, i, -1) for i in (at, at + 3)]
-        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, FINER)
+        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, NODES)
         top = np.maximum(outside, self._peaks(finer, x, y, eta).max(-1))
         end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
         return np.asarray(top @ self.q - (x[:, :2] * self.k).sum(1) + eta * end)

@@ -22,7 +22,6 @@ LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is
 TAIL = -1.0  # for ρ: beyond the last cell
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
-COARSE = 0.6  # ρ above which a cell is cut first, before the other side is looked at
 CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
 
 
@@ -120,12 +119,12 @@ class Block:
         """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
         once, or its mean."""
         cell, depth, where, w = PricingDual(self, items, asked).losses(y)
-        depth, wide = depth * self.q, items.rho.max(1) > COARSE
-        alone = ~wide & (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
-        halve = wide | (~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST)))
+        depth = depth * self.q
+        alone = (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
+        halve = ~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST))
         mean = ~halve & ~alone & (depth.max(1) < DUST)
         cut = ~(halve | mean | alone)
-        side, u = np.where(wide, items.rho.argmax(1), cell.argmax(1)), depth.argmax(1)
+        side, u = cell.argmax(1), depth.argmax(1)
         parts = [
             _halved(items.take(halve), side[halve]), _cut(items.take(cut), u[cut], where[cut, u[cut]]),
             self._narrowed(items.take(mean), asked),
