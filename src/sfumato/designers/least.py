@@ -21,7 +21,7 @@ from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import TIDY
 from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
 from sfumato.optimise.loss.least_loss import losses
-from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, mutual_leakage
+from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, lost, mutual_leakage
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.utility import expected_distortion
 
@@ -195,8 +195,8 @@ def _general(within: Sources, measure: Distance, useful: Alphabet, budget: float
     least = within.worst(measure.matrix.min(axis=1))[0]
     if least > budget:
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
-    found = least_epsilon_for(within, measure.matrix, budget)
-    return _sealed(found.q, found.bound, measure, within, useful, budget)
+    bound, q = least_epsilon_for(within, measure.matrix, budget, highest=HIGHEST)
+    return _sealed(q, bound, measure, within, useful, budget)
 
 
 def _sealed(
@@ -214,7 +214,7 @@ def _sealed(
     made = bare.with_claim(Claim("ldp", level))
     matrix = made.matrix
     assert matrix is not None
-    spent = within.worst(np.einsum("yx,xy->x", matrix, measure.matrix[:, kept]))[0]
+    spent = within.worst(lost(matrix, measure.matrix[:, kept]))[0]
     return LeastEpsilon(level, min(bound, level), made, spent, budget, certificate(made, wider=False), within)
 
 
@@ -255,8 +255,7 @@ def least_leakage(
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
     found = mutual_leakage(within, matrix, budget)
-    spent = within.worst(np.einsum("yx,xy->x", found.q, matrix))[0]
-    return LeastLeakage(found.value, found.bound, found.q, found.source, spent)
+    return LeastLeakage(found.value, found.bound, found.made, found.source, within.worst(lost(found.made, matrix))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

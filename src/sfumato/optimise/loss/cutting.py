@@ -43,9 +43,9 @@ class FloorProgramme:
             self.lp.at_most(sparse.hstack([*sides, sparse.csr_matrix((outputs * len(means), 1))]))
         self.base = self.lp.rows
 
-    def lose(self, cost: Floats) -> None:
-        """Append D ≥ Σ cost·Q for the costs [y, x] of one source."""
-        self.lp.at_most(np.concatenate([cost.ravel(), np.zeros(self.extra - 1), [-1.0]])[None, :])
+    def loss(self, cost: Floats) -> Floats:
+        """The row of D ≥ Σ cost·Q for the costs [y, x] of one source."""
+        return np.concatenate([cost.ravel(), np.zeros(self.extra - 1), [-1.0]])
 
     def proved(self, solution: Solution, cost: Floats) -> float:
         """The loss from below by weak duality, whatever HiGHS says: prices of the floors, clipped to be valid.
@@ -117,7 +117,7 @@ class CuttingProgramme(FloorProgramme):
 
     def source(self, p: Floats) -> None:
         """Add D ≥ Σ c(P) Q."""
-        self.lose(self.problem.cost(p))
+        self.lp.at_most(self.loss(self.problem.cost(p))[None, :])
         self.sources.append(p)
         self.order.append(1)
 

@@ -64,9 +64,9 @@ def least_loss(
 def best_constant(problem: LossProblem) -> LeastLoss:
     """The best law that ignores its input: least loss at ε = 0 about U, whose marginals over a χ² ball are one too."""
     within = Sources.chi_square(problem.p.sum(axis=0), problem.utility_radius)
-    _, low, q, _ = least_distortion(within, problem.distance, 0.0, within.members)
-    q = np.repeat(q[:, :1], problem.inputs, axis=1)
-    return LeastLoss(q, problem.distortion(q)[0], low, "constant")
+    found = least_distortion(within, problem.distance, 0.0)
+    q = np.repeat(found.made[:, :1], problem.inputs, axis=1)
+    return LeastLoss(q, problem.distortion(q)[0], found.bound, "constant")
 
 
 def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: Budget = FREE) -> LeastLoss:

@@ -18,10 +18,10 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import GHOST, MARGIN, Floats, Ints
 from sfumato.optimise.repair import goal, lifted, mixed
+from sfumato.tolerances import SUMS_TO_ONE
 from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
 from sfumato.uncertainty.sets import Anything, Exactly, UncertaintySet
 
-WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
 SUM_ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
 
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
@@ -122,7 +122,7 @@ class LossProblem:
 
     def __post_init__(self) -> None:
         p, d = self.p, self.distance
-        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > WHOLE:
+        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > SUMS_TO_ONE:
             raise InputError("p must be a matrix [s, u] of probabilities that sum to 1.")
         if d.ndim != 2 or d.shape[0] != p.shape[1] or not np.all(np.isfinite(d)):
             raise InputError(f"distance must be a finite matrix [u, y] with {p.shape[1]} rows, got shape {d.shape}.")
