@@ -191,13 +191,18 @@ def loss_at(p: Floats, e: float) -> float:
 
 
 def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
-    """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated."""
+    """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated.
+
+    Often the worst source is one at which the best constant just meets the budget: there the bound of a single source
+    jumps to ε = 0, and a solver's digits decide on which side it lies. What the best constant loses, 1 − max p, is
+    concave, so it is known how much of a source where that exceeds the budget puts it on the right one.
+    """
     m = sources.size
     if budget <= 0.0:
         return HammingResponse(float("inf"), float("inf"), np.eye(m), np.zeros(m))
-    free = least_hamming(sources, 0.0)  # constant laws: those that give one letter always are at the programme's edge
-    if free.value <= budget + DUST:
-        return HammingResponse(0.0, 0.0, free.q, free.levels)
+    free = _least_losses(sources, 0.0)
+    if free.value <= budget + DUST:  # by constant laws; those that give one letter always are at the programme's edge
+        return HammingResponse(0.0, 0.0, attaining(free.made, 0.0), free.made)
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
     lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
@@ -206,7 +211,9 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
     def respond(fresh: Floats) -> Response[Floats]:
         solution, p = rows.solve(fresh)
         levels = np.clip(solution.x[:m] / solution.x[m], 0.0, 1.0)
-        return Response(levels, (levels,), level_at(p, budget), p)
+        short = max(0.0, budget - 1.0 + float(p.max())) + 4.0 * m * UNIT
+        trace = min(1.0, short / (short + max(0.0, free.bound - budget)))
+        return Response(levels, (levels,), level_at((1.0 - trace) * p + trace * free.source, budget), p)
 
     found = against(sources, respond, lambda spent, _: spent <= budget * (1.0 + TIDY))
     levels = found.made * min(1.0, budget / found.value) if found.value > 0.0 else found.made
@@ -215,8 +222,15 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
 
 
 def least_hamming(sources: Sources, epsilon: float) -> HammingResponse:
+    """The least worst-case loss at a level."""
+    found = _least_losses(sources, epsilon)
+    q = attaining(found.made, epsilon)
+    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), found.bound, q, found.made)
+
+
+def _least_losses(sources: Sources, epsilon: float) -> Settled[Floats]:
     """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
-    m, e = sources.size, float(np.exp(epsilon))
+    m = sources.size
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
     lp.at_least(np.array([[*np.ones(m), np.expm1(epsilon), 0.0]]), m - 1.0)
@@ -225,11 +239,9 @@ def least_hamming(sources: Sources, epsilon: float) -> HammingResponse:
     def respond(fresh: Floats) -> Response[Floats]:
         solution, p = rows.solve(fresh)
         levels = np.clip(solution.x[:m], 0.0, 1.0)
-        return Response(levels, (levels,), loss_at(p, e), p)
+        return Response(levels, (levels,), loss_at(p, float(np.exp(epsilon))), p)
 
-    found = against(sources, respond, lambda spent, low: spent - low <= TIDY)
-    q = attaining(found.made, epsilon)
-    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), found.bound, q, found.made)
+    return against(sources, respond, lambda spent, low: spent - low <= TIDY)
 
 
 def class_of(sources: Sources) -> str:
