@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LEAST = 1e-300  # stands for zero below a fraction, a root or a logarithm, which then stay floats
 EXPONENT = 700.0  # e to the power of it, and of minus it, are floats with room for a few factors more
+UNIT = 2.0**-52  # of rounding in floats, relative: a sum of k of them is off by k units at most
 SLIP = 1e-12  # relative: sums of a million floats lose less to rounding
 ALIKE = 1e-9  # relative: what two searches in floats find of one number differs by less
 SUMS_TO_ONE = 1e-9  # by which probabilities that are given may miss a sum of 1: files carry decimal digits

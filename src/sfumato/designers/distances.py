@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, option, unknown
+from sfumato.optimise.arrays import TIDY
 
 NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
@@ -27,11 +28,12 @@ class Distance:
     points: Floats | None = None  # of the outputs, when they are numbers
     name: str = "matrix"
 
-    def only(self, live: Any) -> Distance:
-        """The same with some outputs left out."""
-        kept = tuple(self.answers.labels[int(y)] for y in live)
+    def seen(self, q: Floats) -> tuple[Floats, Distance]:
+        """Q[y, x] without the outputs that never occur, and the distance to the others."""
+        live = np.flatnonzero(q.max(axis=1) > TIDY)
+        answers = replace(self.answers, labels=tuple(self.answers.labels[int(y)] for y in live))
         points = None if self.points is None else self.points[live]
-        return replace(self, matrix=self.matrix[:, live], answers=replace(self.answers, labels=kept), points=points)
+        return q[live] / q[live].sum(axis=0), replace(self, matrix=self.matrix[:, live], answers=answers, points=points)
 
     @property
     def movable(self) -> bool:

@@ -98,8 +98,7 @@ def _solved(
 def _drafted(
     narrowed: Task, task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool
 ) -> Draft:
-    live = np.flatnonzero(answer.q.max(axis=1) > GHOST / 10)
-    q, measure = answer.q[live] / answer.q[live].sum(axis=0), measure.only(live)
+    q, measure = measure.seen(answer.q)
     judged = task.within if robust[1] else task.joint
 
     def loss(mechanism: Mechanism) -> float:

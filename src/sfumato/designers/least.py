@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Column, Floats
+from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
 from sfumato.designers.base import Design, Draft, Task
@@ -18,11 +18,10 @@ from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.optimise.arrays import TIDY
 from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
 from sfumato.optimise.loss.least_loss import losses
 from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, lost, mutual_leakage
-from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
 
@@ -37,27 +36,12 @@ def sources_of(given: Any) -> Sources:
     if isinstance(given, ChiSquareBall):
         return Sources.chi_square(given.joint.p_useful, given.radius)
     if hasattr(given, "joint") and hasattr(given, "support"):
-        return Sources(given.joint.p_useful[None, :], lambda c: _marginal(given, c))
+        return Sources.of(given)
     try:
         rows = np.atleast_2d(np.asarray(given, float))
     except (TypeError, ValueError):
         raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
     return Sources.listed(rows)
-
-
-def _marginal(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
-    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
-    return found.value, found.p.sum(axis=0)
-
-
-def tidy(q: Floats, answers: Column) -> tuple[Floats, Column]:
-    """Q without outputs that never occur; their traces go to the likeliest output."""
-    ghost = q.max(axis=1) < TIDY
-    if not ghost.any():
-        return q, answers
-    kept = q[~ghost].copy()
-    kept[int(np.argmax(kept.sum(axis=1)))] += q[ghost].sum(axis=0)
-    return kept, replace(answers, labels=tuple(x for x, gone in zip(answers.labels, ghost, strict=True) if not gone))
 
 
 def hamming(task: Task) -> Draft:
@@ -71,16 +55,14 @@ def hamming(task: Task) -> Draft:
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     sources = sources_of(task.within)
     found = least_hamming(sources, task.epsilon)
-    measure = measured(task.joint.useful, "hamming")
-    q, answers = tidy(found.q, measure.answers)
-    kept = np.array([measure.answers.labels.index(x) for x in answers.labels])
+    q, measure = measured(task.joint.useful, "hamming").seen(found.q)
 
     def loss(mechanism: Mechanism) -> float:
-        return expected_distortion(mechanism, task.within, measure.matrix[:, kept])
+        return expected_distortion(mechanism, task.within, measure.matrix)
 
     details = {"class": class_of(sources), "levels": found.levels}
-    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=answers, task=wide,
-                 unit="of distance")
+    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=measure.answers,
+                 task=wide, unit="of distance")
 
 
 # --- the least ε, or the least information, for a given budget of distortion; and whole curves ------------------------
@@ -203,10 +185,11 @@ def _sealed(
     q: Floats, bound: float, measure: Distance, within: Sources, useful: Alphabet, budget: float
 ) -> LeastEpsilon:
     """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
-    q, answers = tidy(q, measure.answers)
-    kept = np.array([measure.answers.labels.index(x) for x in answers.labels])
-    law = Table(q / q.sum(axis=0), 1).rounded(None, 0.0)
-    bare = Mechanism(law, Alphabet.named("secret", 1), useful, "useful", "hamming", answers=answers)
+    q, measure = measure.seen(q)
+    bare = Mechanism(
+        Table(q, 1).rounded(None, 0.0), Alphabet.named("secret", 1), useful, "useful", "hamming",
+        answers=measure.answers,
+    )
     level = certificate(bare, Claim("ldp", 0.0), wider=False).level
     if math.isinf(level):
         bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + 1e-9))
@@ -214,7 +197,7 @@ def _sealed(
     made = bare.with_claim(Claim("ldp", level))
     matrix = made.matrix
     assert matrix is not None
-    spent = within.worst(lost(matrix, measure.matrix[:, kept]))[0]
+    spent = within.worst(lost(matrix, measure.matrix))[0]
     return LeastEpsilon(level, min(bound, level), made, spent, budget, certificate(made, wider=False), within)
 
 

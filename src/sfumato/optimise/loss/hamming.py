@@ -17,8 +17,9 @@ from scipy import sparse
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, SOLVED, TIDY, UNIT, Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
-from sfumato.optimise.loss.problem import support
+from sfumato.optimise.loss.problem import around
 from sfumato.tolerances import SUMS_TO_ONE
+from sfumato.uncertainty.sets import UncertaintySet
 
 # --- sets of source distributions, known by the largest value of a linear function over them --------------------------
 
@@ -56,7 +57,17 @@ class Sources:
     @staticmethod
     def chi_square(p: Floats, radius: float) -> Sources:
         """The χ² ball of the given radius around p."""
-        return Sources(p[None, :], lambda c: support(c, p, radius))
+        return Sources.of(around(p[None, :], radius))
+
+    @staticmethod
+    def of(within: UncertaintySet) -> Sources:
+        """The marginals on U of a set."""
+
+        def worst(c: Floats) -> tuple[float, Floats]:
+            found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+            return found.value, found.p.sum(axis=0)
+
+        return Sources(within.joint.p_useful[None, :], worst)
 
 
 # --- the least of the worst: relax to some members, answer them, ask who is worst off, and let that member in ---------

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, SOLVED, Floats
+from sfumato.optimise.arrays import SOLVED, Floats
 from sfumato.optimise.conic import ConicProgramme, exponential
 from sfumato.optimise.loss.cutting import FloorProgramme
 from sfumato.optimise.loss.hamming import MemberRows, Response, Settled, Sources, against

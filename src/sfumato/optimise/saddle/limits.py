@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, GHOST, Floats, Ints
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
 from sfumato.optimise.linear import INFINITY, best_cover
+from sfumato.optimise.loss.problem import swept
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal, least_share
 from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, sharpened, solve
@@ -76,7 +77,7 @@ def least_distortion(
         _impose(programme, seen, limit)
 
     def inside(x: Floats) -> tuple[float, Floats, tuple[float, ...]]:
-        channel, levels = _inside(_cleaned(x[names], cost), constant, limits, level, given)
+        channel, levels = _inside(swept(x[names], cost), constant, limits, level, given)
         return float((cost * channel).sum()), channel, levels
 
     answer = solve(programme, budget)
@@ -172,18 +173,6 @@ def _constant(cost: Floats) -> Floats:
     channel = np.zeros_like(cost)
     channel[int(np.argmin(cost.sum(axis=1)))] = 1
     return channel
-
-
-def _cleaned(channel: Floats, cost: Floats) -> Floats:
-    """Nonnegative, normalised, and rows of dust merged into the used row where they cost least (post-processing)."""
-    q = np.maximum(channel, 0)
-    q /= q.sum(axis=0)
-    used = q.max(axis=1) > GHOST
-    for y in np.flatnonzero(~used):
-        host = np.flatnonzero(used)[int(np.argmin(cost[used] @ q[y]))]
-        q[host] += q[y]
-        q[y] = 0
-    return np.asarray(q / q.sum(axis=0))
 
 
 def _inside(

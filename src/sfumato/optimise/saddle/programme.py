@@ -60,13 +60,13 @@ class PowerSum:
     def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
         """One cone a term, t at least the term; returns the first rows."""
         one = np.ones(t.size)
-        top, middle = [[(t, one)], [(self.v, one)]], [(self.u, self.scale * one)]
+        top, below, middle = [(t, one)], [(self.v, one)], [(self.u, self.scale * one)]
         if self.square:
-            return conic.products(*top, middle)
+            return conic.products(top, below, middle)
         if self.d == 0:  # t^{1/a} v^{b/a} ≥ κu
-            return conic.each(power(1 / self.a, self.b / self.a), *top, middle)
+            return conic.each(power(1 / self.a, self.b / self.a), top, below, middle)
         exponents = 1 / self.a, self.b / self.a, 1 - (1 + self.b) / self.a
-        return conic.each(power(*exponents), *top, [(self.w, one)], middle)
+        return conic.each(power(*exponents), top, below, [(self.w, one)], middle)
 
     def priced(self, z: Floats, first: Ints) -> Tangents:
         """The tangents that the duals of the cones suggest."""
@@ -228,7 +228,7 @@ def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolutio
 # closed-form Lagrangian as the conic ones, so what is returned is proved whatever HiGHS did.
 
 
-STEEPEST = (5.0, 1.5, 19.0)  # of FLATTEST's log from above: tame tangents first, steeper by a step each round, to an end
+STEEPEST = (5.0, 1.5, 19.0)  # the same from above: tame tangents first, steeper by a step each round, up to an end
 ENOUGH = 1e-8  # relative gap that ends the rounds
 TANGENT_ROUNDS = 14  # and points that are half as far from the vertex each time
 
