@@ -74,14 +74,18 @@ def dot_down(weights: Floats, values: Floats) -> Floats:
 
 
 def log_up(ratio: Fraction | float) -> float:
-    """A float at or above log(ratio), and 0 exactly for ratio ≤ 1."""
+    """The float next above log(ratio), or the one after it, and 0 exactly for ratio ≤ 1.
+
+    A ratio next to 1 is all in what it exceeds 1 by: so many more digits are taken.
+    """
     if ratio <= 1:
         return 0.0
     if isinstance(ratio, float) and math.isinf(ratio):
         return math.inf
     exact = Fraction(ratio)
     with localcontext() as context:
-        context.prec = 60
+        small = exact.denominator.bit_length() - (exact.numerator - exact.denominator).bit_length()
+        context.prec = 60 + max(0, small) // 3
         log = (Decimal(exact.numerator) / Decimal(exact.denominator)).ln()
     return float(np.nextafter(float(log), np.inf))
 

@@ -18,7 +18,7 @@ from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import Measure, Reading, Witness, live
-from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, SLIP, SUBSETS
+from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, NEAR_ONE, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import best_pairs, quotient
 
@@ -65,9 +65,6 @@ class LDP(Measure):
 # --- rényi divergences between all pairs of columns of a channel ------------------------------------------------------
 
 
-CAREFUL_BELOW = 1.01  # orders where Σ − 1 is formed by expm1 so that dividing by order − 1 keeps its digits
-
-
 def pairwise(channel: Floats, order: float) -> Floats:
     """D_order(Q_x ‖ Q_x') as a matrix [x, x'], orders 1 ≤ order ≤ ∞; +∞ where the second column misses an output.
 
@@ -81,7 +78,7 @@ def pairwise(channel: Floats, order: float) -> Floats:
         d = (channel * floor).sum(axis=0)[:, None] - channel.T @ floor
     elif np.isinf(order):
         d = np.array([(logs - column[:, None]).max(axis=0) for column in floor.T]).T
-    elif order < CAREFUL_BELOW:
+    elif order < 1 + NEAR_ONE:
         d = np.array([_careful(channel, floor, column, order) for column in floor.T]).T
     else:
         d = _power(logs, floor, order)

@@ -15,7 +15,7 @@ from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
-from sfumato.tolerances import HALVINGS
+from sfumato.tolerances import HALVINGS, NEAR_ONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +34,6 @@ class Shannon(Measure):
         ratio = np.where(seen.q > 0, seen.q / out[:, None], 1.0)
         value = max(0.0, float((seen.q * np.log(ratio)).sum(axis=0) @ seen.p))
         return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
-
-
-NEAR_SHANNON = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +64,7 @@ class Sibson(Measure):
             return Reading(inner.value, inner.bound, np.asarray(prior, dtype=np.float64))
         seen = live(channel, prior)
         logs = a * log_or_minus_infinity(seen.q) + np.log(seen.p)
-        if abs(a - 1) < NEAR_SHANNON:
+        if abs(a - 1) < NEAR_ONE:
             value = _near_one(seen.q, seen.p, a)
         else:
             value = float(log_sum_exp(log_sum_exp(logs) / a)) * a / (a - 1)

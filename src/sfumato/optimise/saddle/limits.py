@@ -111,8 +111,8 @@ def _impose(programme: HomogeneousProgramme, q: Ints, limit: LeakageLimit) -> No
         _ratios(programme, q, level if np.isinf(alpha) else level * (alpha - 1) / alpha)
     elif np.isinf(alpha):
         _row_maxima(programme, q, beta, level)
-    elif beta > 1 and beta >= alpha:
-        _pairs(programme, q, beta, level * (alpha - 1) * beta / (alpha * (beta - 1)))
+    elif beta > 1 and beta >= alpha:  # Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair
+        _tilted(programme, q, beta, 0.0, level * (alpha - 1) * beta / (alpha * (beta - 1)))
     elif alpha == 1:
         _entropies(programme, q, level)
     else:
@@ -140,15 +140,6 @@ def _row_maxima(programme: HomogeneousProgramme, q: Ints, beta: float, level: fl
         programme.sums.append(PowerSum(np.exp(-level), beta - 1, 0.0, top, other, NO_INDEX))
 
 
-def _pairs(programme: HomogeneousProgramme, q: Ints, order: float, level: float) -> None:
-    """β ≥ α: Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair."""
-    scale = float(np.exp(-(order - 1) * level / order))
-    for x, column in enumerate(q.T):
-        for other, reference in enumerate(q.T):
-            if x != other:
-                programme.sums.append(PowerSum(scale, order - 1, 0.0, column, reference, NO_INDEX))
-
-
 def _entropies(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
     """Capacity: some law r has D(Q_x ‖ r) ≤ ℓ for every x."""
     centre = programme.law(np.zeros(q.shape[0]))
@@ -157,15 +148,16 @@ def _entropies(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
 
 
 def _tilted(programme: HomogeneousProgramme, q: Ints, alpha: float, tau: float, level: float) -> None:
-    """1 ≤ β < α: a law r for every x' (one for all when β = 1, where x' has no say)."""
+    """1 ≤ β ≤ α: a law r for every x' (one for all when β = 1, where x' has no say, and none when β = α)."""
     scale = float(np.exp(-(alpha - 1) * level / alpha))
     b, d = tau * (alpha - 1), (1 - tau) * (alpha - 1)
-    for reference in q.T:
-        centre = programme.law(np.zeros(q.shape[0]))
+    for reference in q.T if tau < 1 else q.T[:1]:
+        centre = programme.law(np.zeros(q.shape[0])) if tau > 0 else NO_INDEX
         for column in q.T:
-            programme.sums.append(PowerSum(scale, b, d if tau < 1 else 0.0, column, centre, reference))
-        if tau == 1:
-            return
+            if tau > 0:
+                programme.sums.append(PowerSum(scale, b, d, column, centre, reference))
+            elif not np.array_equal(column, reference):
+                programme.sums.append(PowerSum(scale, d, 0.0, column, reference, NO_INDEX))
 
 
 def _constant(cost: Floats) -> Floats:
