@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
-from sfumato.designers.base import Design, Draft, Task
+from sfumato.designers.base import LIMIT, Design, Draft, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
@@ -275,7 +275,7 @@ def tradeoff(
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-    answers = losses(base, points[::-1].tolist(), tolerance=tolerance)
+    answers = losses(base, points[::-1].tolist(), tolerance=tolerance, seconds=LIMIT)
     found = [(answer.value * scale, answer.bound * scale) for answer in answers]
     value, bound = np.array(found[::-1]).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

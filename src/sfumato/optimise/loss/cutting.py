@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import DUST, Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, mended, priced
+from sfumato.tolerances import LEAST
 
 # --- bounded ratios with a floor under every output -------------------------------------------------------------------
 
@@ -74,15 +75,16 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
 
 
 PATIENCE = 6  # rounds a cut may be slack before it is dropped
-VIOLATION = 1e-8  # relative excess of a ratio below which a pair is not cut again
-INWARD = 0.5  # where the oracle looks, two rounds in three, between the best nearly private point and the LP optimum
 IDLE = 3  # rounds without a cut, a better bound or a better point: each of them looks from another place
 
 
 def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
-    """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output."""
+    """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output.
+
+    What sealing leaves room for anyway is not cut again.
+    """
     e, worst = float(np.exp(problem.epsilon)), problem.worst(q)
-    worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + VIOLATION))]
+    worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + SEALING))]
     return worst, worst.excess(problem.expand(q), e)
 
 
@@ -173,11 +175,10 @@ class CuttingSearch:
         return self.problem.columns(solution.x)
 
     def separate(self, q: Floats) -> int:
-        """Cut off q, or a point on the way to it from inside; the number of fresh cuts."""
+        """Cut off q, or (two rounds in three) the point half way to it from inside; the number of fresh cuts."""
         problem, fresh = self.problem, 0
-        rise = max(float(np.expm1(problem.epsilon)), 1e-300)
-        for inward in (INWARD, 1.0) if self.inner.size and self.rounds % 3 else (1.0,):
-            look = inward * q + (1.0 - inward) * self.inner if inward < 1.0 else q
+        rise = max(float(np.expm1(problem.epsilon)), LEAST)
+        for look in (0.5 * (q + self.inner), q) if self.inner.size and self.rounds % 3 else (q,):
             add = np.zeros(problem.outputs)
             if problem.privacy_radius > 0.0:
                 cuts, excess = violated(problem, look)
@@ -214,13 +215,14 @@ def solve_by_cuts(
     search = CuttingSearch(problem, start)
     if known is not None:
         search.begin(known)
-    scale, idle = max(1e-9, 1e-6 * float(np.abs(problem.distance).max())), 0
+    scale, idle = max(REPAIRED, 1e-6 * float(np.abs(problem.distance).max())), 0
     while True:
         search.rounds += 1
         before = search.low, search.guess
         q = search.relaxed()
         late, fresh = budget.over, search.separate(q)
-        idle = 0 if fresh or search.low > before[0] or search.guess < before[1] else idle + 1
+        better = max(search.low - before[0], before[1] - search.guess) > DUST * scale
+        idle = 0 if fresh or better else idle + 1
         stuck = fresh == 0 and (not search.robust or idle == IDLE)
         close = search.guess - search.low <= tolerance * max(abs(search.guess), scale)
         if close or late or stuck or search.guess < 0.5 * search.tried or search.rounds == 1:

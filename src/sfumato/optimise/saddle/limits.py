@@ -21,13 +21,12 @@ from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
 from sfumato.optimise.linear import INFINITY, best_cover
-from sfumato.optimise.loss.problem import swept
+from sfumato.optimise.loss.problem import PROVING, swept
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal, least_share
 from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, sharpened, solve
 
 LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
-SHARPENING = 5.0  # seconds of tangents at most
 NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -84,7 +83,7 @@ def least_distortion(
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
     if value - bound > LOOSE * max(abs(value), 1e-3):
-        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
+        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, PROVING))
         value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
     return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
 

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, UNIT, Floats, Ints
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.conic import ConicProgramme, exponential, power
+from sfumato.optimise.conic import ConicProgramme, ConicSolution, exponential, power
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 from sfumato.tolerances import LEAST
 
@@ -211,7 +211,7 @@ def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolutio
         nothing = np.zeros(t.size, dtype=np.int64)
         totals.append(conic.nonnegative(nothing, t, -np.ones(t.size), np.array([part.limit])))
         cones.append(part.cones(t, conic))
-    answer = conic.solve(programme.costs, tolerance=SOLVED, refine=True, budget=budget)
+    answer = _answered(conic, programme, budget)
     z = answer.z if np.all(np.isfinite(answer.z)) else np.zeros_like(answer.z)
     found = Lagrangian(programme, np.maximum(z[linear], 0.0))
     for part, total, first in zip(programme.sums, totals, cones, strict=True):
@@ -220,6 +220,20 @@ def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolutio
         for variables, slopes in part.priced(z, first) if multiplier > 0 else ():
             found.add(variables, multiplier * slopes)
     return HomogeneousSolution(answer.x[: programme.size], found.least(), answer.status)
+
+
+def _answered(conic: ConicProgramme, programme: HomogeneousProgramme, budget: Budget) -> ConicSolution:
+    """Clarabel's answer. Next to α = 1 its power cones may give up by an assertion of Rust, which is no Exception: then
+    even laws and no prices are as good a suggestion as any, and tangents find the rest."""
+    try:
+        return conic.solve(programme.costs, tolerance=SOLVED, refine=True, budget=budget)
+    except BaseException as broken:
+        if type(broken).__name__ != "PanicException":
+            raise
+    x = np.ones(conic.variables)
+    for group in programme.groups:
+        x[group] = 1 / group.size
+    return ConicSolution("given up", x, np.zeros(conic.rows))
 
 
 # --- sharper bounds by outer approximation: tangents at points, one linear programme a round --------------------------
