@@ -20,7 +20,7 @@ from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import Measure, Reading, Witness, live
 from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, NEAR_ONE, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
-from sfumato.uncertainty.sets import best_pairs, quotient
+from sfumato.uncertainty.sets import best_pairs, quotient, worst_first
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints
@@ -135,7 +135,6 @@ class RenyiLDP(Measure):
 # --- robust local differential privacy, about the secret and for every distribution in a set --------------------------
 
 
-WORST_FIRST, WORST_AT_ONCE = 16, 256  # pairs whose exact worst case is sought at once
 OUTSTANDING = 64  # atoms of a large layout compared on each side
 
 
@@ -276,13 +275,8 @@ class RLDP:
 
 def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> float:
     """The greatest exact value, or `found`: asked for where bounds are greatest, while these exceed what is known."""
-    flat, chunk = bounds.ravel(), WORST_FIRST
-    order = np.argsort(-flat, kind="stable")
-    order = order[flat[order] > found]  # which leaves out pairs that are none, whose bound is 0
-    while len(order) and flat[order[0]] > found * (1 + SLIP):
-        found = max(found, float(exact(*np.unravel_index(order[:chunk], bounds.shape)).max()))
-        order, chunk = order[chunk:], WORST_AT_ONCE
-        order = order[flat[order] > found]
+    for part in worst_first(bounds.ravel(), lambda: found * (1 + SLIP)):
+        found = max(found, float(exact(*np.unravel_index(part, bounds.shape)).max()))
     return found
 
 

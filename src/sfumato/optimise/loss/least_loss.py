@@ -21,7 +21,7 @@ from sfumato.optimise.loss.problem import PROVING, LeastLoss, LossProblem, PairC
 
 SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
 FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
-ROUGH = 1e-6  # accuracy of the solver in the first two programmes: halves only, and a look at the chosen pairs
+ROUGH = 1e-5  # accuracy of the solver in the first two programmes: halves only, and a look at the chosen pairs
 NEARLY = (3e-3, 3e-2, 1e-6)  # a ratio this close to e^ε earns a pair its exact cone; after a rough look one is generous
 PROGRAMMES = 6  # of growing sets of pairs
 

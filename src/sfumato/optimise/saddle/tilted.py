@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from sfumato.optimise.arrays import UNIT, Floats, log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import Floats, log_or_minus_infinity, log_sum_exp
 from sfumato.tolerances import LEAST, NEAR_ONE
 
 
