@@ -18,7 +18,7 @@ from sfumato.certification.outward import down, float_range, rows_range, up, up_
 from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
-from sfumato.tolerances import HALVINGS, LISTED, SUBSETS
+from sfumato.tolerances import HALVINGS, LISTED, SUBSETS, UNIT
 from sfumato.uncertainty.sets import MANY_PAIRS, worst_first
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attai
 def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: float) -> float:
     """A λ with (high − low)·min{1, Σ(max R₁ − λ min R₂)₊} ≤ (λ − 1)·low, checked with room to spare."""
     small, large = 1.0, cap
-    spare = 1 + (len(most) + 8) * 2.0**-50
+    spare = 1 + (len(most) + 8) * 4 * UNIT
     for _ in range(HALVINGS):
         mid = (small + large) / 2
         total = min(1.0, float(np.maximum(most - mid * least, 0).sum()) * spare + 1e-15)

@@ -9,7 +9,7 @@ N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P
 At α = ½ it is X·min(1/N₁, λ/N₂).
 For α < ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, which is
 close but not exact. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
-orders that differ from 1 by less than NEAR_ONE, where exponents explode, are proved over the next lower order that
+orders that differ from 1 by less than EXPLODING, where exponents explode, are proved over the next lower order that
 does not.
 """
 
@@ -22,21 +22,21 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import Side, by_curves, enclosed, split_grid
+from sfumato.certification.ball import ATOMS_AT_ONCE, Side, by_curves, enclosed, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, power, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
+from sfumato.tolerances import UNIT
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
 
-NEAR_ONE = 2.0**-14
+EXPLODING = 2.0**-14  # of an order from 1
 RATIO_STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
 DUALS = 9
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
-UNITS = 2.0**-49  # rounding of a few operations, relative
-SPLIT_GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
-ROWS_AT_ONCE = 256
+UNITS = 8 * UNIT  # rounding of a few operations, relative
+PROVED_SPLITS, ATOM_SPLITS = 128, 1024  # compared for α < ½, and between atoms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +52,8 @@ class RenyiBounds:
 
     @classmethod
     def around(cls, joint: Joint, alpha: float, radius: float) -> RenyiBounds:
-        if 0 < abs(alpha - 1) < NEAR_ONE:
-            alpha = 1.0 if alpha > 1 else 1 - NEAR_ONE
+        if 0 < abs(alpha - 1) < EXPLODING:
+            alpha = 1.0 if alpha > 1 else 1 - EXPLODING
         with localcontext() as context:
             context.prec = 60
             order, b = Decimal(alpha), Decimal(radius)
@@ -215,9 +215,9 @@ class RenyiBounds:
 
     def _pairs_on_a_grid(self, first: Side, second: Side) -> Floats:
         out = []
-        for start in range(0, len(first.v[0]), ROWS_AT_ONCE):
-            one, two = (_part(side, slice(start, start + ROWS_AT_ONCE)) for side in (first, second))
-            spent, left = split_grid(self.spent[1], SPLIT_GRID)
+        for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
+            one, two = (_part(side, slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
+            spent, left = split_grid(self.spent[1], PROVED_SPLITS)
             top, low = self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False)
             with np.errstate(divide="ignore", invalid="ignore"):
                 out.append(np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf).max(1))
@@ -246,7 +246,7 @@ class RenyiBounds:
         def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
             return self.curves(side, spent, greatest=True), self.curves(side, left, greatest=False)
 
-        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_GRID), both)
+        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_SPLITS), both)
 
 
 def _part(side: Side, at: slice) -> Side:

@@ -150,7 +150,11 @@ def _compared(first: Floats, second: Floats, secrets: Ints, within: Polytope, be
     allowed = np.zeros(bounds.shape[1:], bool)
     allowed[np.ix_(secrets, secrets)] = ~np.eye(len(secrets), dtype=bool)
     flat = np.where(allowed, bounds, 0.0).ravel()
-    for part in worst_first(flat, lambda: float(best.ratio)):
+
+    def enough() -> float:
+        return float(best.ratio)
+
+    for part in worst_first(flat, enough):
         i, s1, s2 = np.unravel_index(part, bounds.shape)
         proved = np.minimum(flat[part], segment_bound(
             (tops[0][i, s1], tops[1][i, s1]), (mass[0][s1], mass[1][s1]),

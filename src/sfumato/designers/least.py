@@ -73,8 +73,8 @@ CLASSES = {
     "II": "Class II: one order of the letters fits every source",
     "III": "Class III: no order of the letters fits every source",
 }
-TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
-HIGHEST = 40.0  # nats: a budget that needs more is out of reach
+DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
+OUT_OF_REACH = 40.0  # nats: a budget that needs more is out of reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +177,7 @@ def _general(within: Sources, measure: Distance, useful: Alphabet, budget: float
     least = within.worst(measure.matrix.min(axis=1))[0]
     if least > budget:
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
-    bound, q = least_epsilon_for(within, measure.matrix, budget, highest=HIGHEST)
+    bound, q = least_epsilon_for(within, measure.matrix, budget, highest=OUT_OF_REACH)
     return _sealed(q, bound, measure, within, useful, budget)
 
 
@@ -205,16 +205,16 @@ def _dual(
     within: Any, budget: float, distance: Any, values: Any, outputs: Any, options: dict[str, Any]
 ) -> LeastEpsilon:
     """Bisection between an ε that is reached and one that is proved to be too small."""
-    tolerance = float(options.pop("tolerance", TOLERANCE))
+    tolerance = float(options.pop("tolerance", DUAL_TOLERANCE))
     asked = {"distance": distance, "values": values, "outputs": outputs, **options}
 
     def tried(epsilon: float) -> tuple[float, float, Design]:
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = bisected(tried, budget, tolerance, HIGHEST)
+    low, made = bisected(tried, budget, tolerance, OUT_OF_REACH)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(HIGHEST)[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(OUT_OF_REACH)[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 

@@ -174,7 +174,7 @@ def largest_shift(prior: Floats, posterior: Floats) -> float:
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 
 
-PRIORS, PRIOR_STEPS = 8, 20  # of the search for the worst prior, and steps from each
+WORST_PRIORS, PRIOR_STEPS = 8, 20  # of the search for the worst prior, and steps from each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +216,7 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
     n = q.shape[1]
     rng = np.random.default_rng(0)
     best, best_p = 0.0, np.full(n, 1 / n)
-    for start in range(PRIORS):
+    for start in range(WORST_PRIORS):
         p = np.full(n, 1 / n) if start == 0 else rng.dirichlet(np.ones(n))
         reached = -1.0
         for _ in range(PRIOR_STEPS):

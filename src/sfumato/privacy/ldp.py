@@ -275,7 +275,11 @@ class RLDP:
 
 def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> float:
     """The greatest exact value, or `found`: asked for where bounds are greatest, while these exceed what is known."""
-    for part in worst_first(bounds.ravel(), lambda: found * (1 + SLIP)):
+
+    def enough() -> float:
+        return found * (1 + SLIP)
+
+    for part in worst_first(bounds.ravel(), enough):
         found = max(found, float(exact(*np.unravel_index(part, bounds.shape)).max()))
     return found
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
-DRAWS = 20_000  # tables drawn for a bootstrap
+BOOTSTRAPS = 20_000  # tables drawn for a bootstrap
 UNSURE = 1e-6  # a confidence below which 1 − confidence has lost its digits
 
 
@@ -178,7 +178,7 @@ def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed:
         return asymptotic
     if calibration == "exact":
         return float(np.nextafter((joint.p.size - 1) / (n * (1 - confidence)), np.inf))
-    draws = max(200, min(DRAWS, LISTED // joint.p.size))
+    draws = max(200, min(BOOTSTRAPS, LISTED // joint.p.size))
     smooth = (joint.p * n + 0.5) / (n + 0.5 * joint.p.size)
     # An order statistic three standard errors above the quantile, so that chance in the draws does not lower it.
     rank = min(1.0, confidence + 3 * math.sqrt(confidence * (1 - confidence) / draws))

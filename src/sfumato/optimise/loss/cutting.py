@@ -74,8 +74,8 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
 # --- over a χ² ball: cutting planes, the pair oracle for privacy, the support function for robust utility -------------
 
 
-PATIENCE = 6  # rounds a cut may be slack before it is dropped
-IDLE = 3  # rounds without a cut, a better bound or a better point: each of them looks from another place
+SLACK_ROUNDS = 6  # rounds a cut may be slack before it is dropped
+LOOKS = 3  # rounds in which each looks from another place, and it ends when none brings a cut, bound or better point
 
 
 def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
@@ -129,7 +129,7 @@ class CuttingProgramme(FloorProgramme):
         price = -solution.row_dual[self.base :]
         rows = np.flatnonzero(kinds == 0)
         self.age = np.where(price[rows] > DUST, 0, self.age + 1)
-        stale = self.age > PATIENCE
+        stale = self.age > SLACK_ROUNDS
         if stale.sum() < 0.1 * max(1, len(stale)):
             return
         self.lp.drop(rows[stale] + self.base)
@@ -178,7 +178,7 @@ class CuttingSearch:
         """Cut off q, or (two rounds in three) the point half way to it from inside; the number of fresh cuts."""
         problem, fresh = self.problem, 0
         rise = max(float(np.expm1(problem.epsilon)), LEAST)
-        for look in (0.5 * (q + self.inner), q) if self.inner.size and self.rounds % 3 else (q,):
+        for look in (0.5 * (q + self.inner), q) if self.inner.size and self.rounds % LOOKS else (q,):
             add = np.zeros(problem.outputs)
             if problem.privacy_radius > 0.0:
                 cuts, excess = violated(problem, look)
@@ -223,7 +223,7 @@ def solve_by_cuts(
         late, fresh = budget.over, search.separate(q)
         better = max(search.low - before[0], before[1] - search.guess) > DUST * scale
         idle = 0 if fresh or better else idle + 1
-        stuck = fresh == 0 and (not search.robust or idle == IDLE)
+        stuck = fresh == 0 and (not search.robust or idle == LOOKS)
         close = search.guess - search.low <= tolerance * max(abs(search.guess), scale)
         if close or late or stuck or search.guess < 0.5 * search.tried or search.rounds == 1:
             search.settle()

@@ -15,10 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, SOLVED, TIDY, UNIT, Floats
+from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import around
-from sfumato.tolerances import SUMS_TO_ONE
+from sfumato.tolerances import SUMS_TO_ONE, UNIT
 from sfumato.uncertainty.sets import UncertaintySet
 
 # --- sets of source distributions, known by the largest value of a linear function over them --------------------------
@@ -73,7 +73,7 @@ class Sources:
 # --- the least of the worst: relax to some members, answer them, ask who is worst off, and let that member in ---------
 
 
-ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
+CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
 Made = TypeVar("Made")
 
 
@@ -112,7 +112,7 @@ def against(
     """
     met, fresh = np.zeros((0, sources.size)), sources.members if members is None else members
     best: Settled[Made] | None = None
-    for _ in range(ROUNDS):
+    for _ in range(CUTTING_ROUNDS):
         met, found = np.vstack([met, fresh]), respond(fresh)
         (value, _), *_ = asked = [sources.worst(loss) for loss in found.losses]
         made, bound, source = found.made, found.bound, found.source

@@ -17,11 +17,11 @@ from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
 from sfumato.optimise.loss.cutting import solve_by_cuts
 from sfumato.optimise.loss.hamming import Sources
 from sfumato.optimise.loss.least_told import least_distortion
-from sfumato.optimise.loss.problem import PROVING, LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs
+from sfumato.optimise.loss.problem import SHARPENING, LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs
 
-SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
-FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
-ROUGH = 1e-5  # accuracy of the solver in the first two programmes: halves only, and a look at the chosen pairs
+SMALL_CONES = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
+CUT_VALUES, CUT_RADIUS = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
+FIRST_ACCURACY = 1e-5  # accuracy of the solver in the first two programmes: halves only, and a look at the chosen pairs
 NEARLY = (3e-3, 3e-2, 1e-6)  # a ratio this close to e^ε earns a pair its exact cone; after a rough look one is generous
 PROGRAMMES = 6  # of growing sets of pairs
 
@@ -29,7 +29,7 @@ PROGRAMMES = 6  # of growing sets of pairs
 def few_cones(problem: LossProblem) -> bool:
     """Whether the cones of all pairs are the fastest way."""
     ss, us = problem.p.shape
-    return problem.privacy_radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
+    return problem.privacy_radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL_CONES
 
 
 def engine_for(problem: LossProblem) -> str:
@@ -38,7 +38,7 @@ def engine_for(problem: LossProblem) -> str:
         return "cuts"  # cones are those of a ball
     if problem.privacy_radius <= 0.0:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
-    flat = problem.p.shape[1] <= FEW_VALUES and problem.radius <= SMALL_BALL
+    flat = problem.p.shape[1] <= CUT_VALUES and problem.radius <= CUT_RADIUS
     return "cuts" if flat and not few_cones(problem) else "cones"
 
 
@@ -73,7 +73,7 @@ def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: B
     """
     if cone.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return cone
-    within = budget.part(1.0, PROVING)
+    within = budget.part(1.0, SHARPENING)
     cut = solve_by_cuts(problem, tolerance=tolerance, budget=within, start=cone.cuts, known=cone)
     return replace(cone, q=cut.q, value=cut.value, bound=cut.bound)
 
@@ -91,7 +91,8 @@ def solve_by_active_cones(problem: LossProblem, *, tolerance: float = 1e-6, budg
     for turn in range(PROGRAMMES):
         began = time.monotonic()
         y, s1, s2 = (x[exact] for x in pairs)
-        found = solve_by_cones(problem, exact=(y, s1, s2), tolerance=ROUGH if turn < 2 else accuracy, budget=budget)
+        rough = FIRST_ACCURACY if turn < 2 else accuracy
+        found = solve_by_cones(problem, exact=(y, s1, s2), tolerance=rough, budget=budget)
         best = found if best is None else _better(best, found)
         if best.within(tolerance) or time.monotonic() - began > budget.left:  # the next is no smaller
             break

@@ -19,7 +19,7 @@ from sfumato.optimise.loss.cutting import FloorProgramme
 from sfumato.optimise.loss.hamming import MemberRows, Response, Settled, Sources, against
 from sfumato.optimise.repair import least_share, lifted
 
-SMALLEST = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
+LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
 Found = TypeVar("Found")
 
 
@@ -96,7 +96,7 @@ def bisected(
     if value <= budget:
         return 0.0, found
     low, high, made = 0.0, 1.0, None
-    while made is None or high - low > tolerance * max(high, SMALLEST):
+    while made is None or high - low > tolerance * max(high, LEAST_EPSILON):
         middle = high if made is None else 0.5 * (low + high)
         value, bound, found = tried(middle)
         if value <= budget:

@@ -23,7 +23,7 @@ from sfumato.tolerances import SUMS_TO_ONE
 from sfumato.uncertainty.chi_square import ChiSquareBall
 from sfumato.uncertainty.sets import Anything, Exactly, UncertaintySet
 
-PROVING = 5.0  # seconds of linear programmes for a bound that cones have left loose
+SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 

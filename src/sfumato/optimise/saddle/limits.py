@@ -21,12 +21,11 @@ from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
 from sfumato.optimise.linear import INFINITY, best_cover
-from sfumato.optimise.loss.problem import PROVING, swept
+from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal, least_share
-from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, sharpened, solve
+from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, loose, sharpened, solve
 
-LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
 NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -82,8 +81,8 @@ def least_distortion(
     answer = solve(programme, budget)
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
-    if value - bound > LOOSE * max(abs(value), 1e-3):
-        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, PROVING))
+    if loose(value, bound):
+        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
         value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
     return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
 
@@ -198,7 +197,7 @@ def _inside(
 # Either is a linear programme over subsets; both limits together are not of this form.
 
 
-MOST_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
+LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,8 +229,8 @@ def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> MostInformation
 
 def _subsets(size: int) -> Floats:
     """Indicators of all nonempty subsets, a row each; the last is the whole set, a constant row."""
-    if size > MOST_INPUTS:
-        raise InputError(f"subsets are listed up to {MOST_INPUTS} inputs, got {size}.")
+    if size > LISTED_INPUTS:
+        raise InputError(f"subsets are listed up to {LISTED_INPUTS} inputs, got {size}.")
     return np.concatenate([subsets(size), np.ones((1, size))])
 
 

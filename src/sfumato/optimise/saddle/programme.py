@@ -19,13 +19,14 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, UNIT, Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, exponential, power
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.tolerances import LEAST
+from sfumato.tolerances import LEAST, UNIT
 
-FLATTEST = -14.0  # log of term/u below which v and w are shrunk together before a tangent is taken
+TAME = (-14.0, 5.0, 19.0)  # log of term/u, outside of which v and w are shrunk together before a tangent is taken: not
+# below the first, and not above a limit that rises from the second to the third
 Tangents = list[tuple[Ints, Floats]]  # variables of every term of a sum, with the slopes of a function below the terms
 
 
@@ -79,7 +80,7 @@ class PowerSum:
         """The tangents at x, or at a point near it where they are tame."""
         u, v, w = x[self.u], x[self.v], x[self.w] if self.d > 0 else np.ones(self.u.size)
         steep = self.a * np.log(self.scale) + (self.a - 1) * np.log(u) - self.b * np.log(v) - self.d * np.log(w)
-        tamed = np.clip(steep, FLATTEST, steepest)
+        tamed = np.clip(steep, TAME[0], steepest)
         height = np.exp(tamed) * u / np.exp((steep - tamed) / (self.a - 1))
         return self.tangent(height / v, height / w if self.d > 0 else w)
 
@@ -242,8 +243,7 @@ def _answered(conic: ConicProgramme, programme: HomogeneousProgramme, budget: Bu
 # closed-form Lagrangian as the conic ones, so what is returned is proved whatever HiGHS did.
 
 
-STEEPEST = (5.0, 1.5, 19.0)  # the same from above: tame tangents first, steeper by a step each round, up to an end
-ENOUGH = 1e-8  # relative gap that ends the rounds
+ENOUGH = 1e-8  # gap, relative where the value is above 1, that is worth no linear programme
 TANGENT_ROUNDS = 14  # and points that are half as far from the vertex each time
 
 
@@ -257,18 +257,22 @@ class TangentCut:
     scale: Floats
 
 
+def loose(value: float, bound: float) -> bool:
+    """Whether a bound is worth being sharpened."""
+    return value - bound > ENOUGH * max(1.0, abs(value))
+
+
 def sharpened(
     programme: HomogeneousProgramme, inside: Floats, value: float, bound: float, budget: Budget
 ) -> tuple[float, Floats]:
     """Rounds of tangents, taken ever nearer to the vertices of the relaxation: a better bound, and the last vertex,
     nearly feasible and often better than the cone's point."""
-    steepest, step, end = STEEPEST
     relaxation, point, last = TangentRelaxation(programme), inside, inside
-    for turn in range(TANGENT_ROUNDS):
-        relaxation.touch(point, min(end, steepest + step * turn))
+    for turn, steepest in enumerate(np.linspace(*TAME[1:], TANGENT_ROUNDS)):
+        relaxation.touch(point, steepest)
         vertex, proved = relaxation.solve()
         bound = max(bound, proved)
-        if vertex is None or budget.over or value - bound <= ENOUGH * max(1.0, abs(value)):
+        if vertex is None or budget.over or not loose(value, bound):
             break
         last = vertex
         point = vertex + 0.5 ** (turn + 1) * (inside - vertex)
