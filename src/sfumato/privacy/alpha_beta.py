@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
-from sfumato.joint import Joint
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.ldp import LDP, pairwise, widest
-from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
+from sfumato.privacy.measures import GAP, AnyMeasure, Live, Reading, live
 from sfumato.tolerances import SLIP, UNIT
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leakage(Measure):
+class Leakage(AnyMeasure):
     """L_{α,β} = max_{x'} sup_p α/((α−1)β) log Σ_y Q(y|x')^{1−β} (Σ_x p_x Q(y|x)^α)^{β/α}  [004, Thm 1].
 
     α, β ∈ [1, ∞]. Edges, as limits: α = ∞ [004, (15)]; β = ∞ gives α/(α−1) times LDP; β ≥ α is a scaled Rényi
@@ -34,7 +33,6 @@ class Leakage(Measure):
     alpha: float
     beta: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -58,7 +56,7 @@ class Leakage(Measure):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TiltedLeakage(Measure):
+class TiltedLeakage(AnyMeasure):
     """L_{α,τ}: maximal (α, β)-leakage with β = α/(1 + τ(α−1)), τ ∈ [0, 1]  [004, Remark 1].
 
     Not larger for larger τ, not smaller for larger α. τ = 0 is local Rényi DP of order α, τ = 1 maximal α-leakage. At
@@ -68,7 +66,6 @@ class TiltedLeakage(Measure):
     alpha: float
     tau: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -155,14 +152,13 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WorstInputLeakage(Measure):
+class WorstInputLeakage(AnyMeasure):
     """max_{x'} (1/β) log Σ_y Q(y|x')^{1−β} max_x Q(y|x)^β  [004, (15)], β ∈ [1, ∞].
 
     β = 1 is maximal leakage, β = ∞ local differential privacy. A zero in a live row gives ∞ as soon as β > 1.
     """
 
     beta: float
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:

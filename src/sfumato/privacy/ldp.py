@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
-from sfumato.privacy.measures import Measure, Reading, Witness, live
+from sfumato.privacy.measures import AnyMeasure, Measure, Reading, Witness, live
 from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, NEAR_ONE, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import best_pairs, quotient, worst_first
@@ -111,14 +111,13 @@ def widest(divergences: Floats) -> tuple[float, int, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiLDP(Measure):
+class RenyiLDP(AnyMeasure):
     """max_{x, x'} D_a(Q_x ‖ Q_x') for an order a ∈ [1, ∞]  [004, (4) corrected: the sum is over y].
 
     a = 1 is the largest Kullback–Leibler divergence, a = ∞ local differential privacy.
     """
 
     order: float
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
