@@ -61,7 +61,8 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
         if distance not in NAMES:
             raise unknown("a distance", distance, NAMES)
         if distance == "hamming":
-            return _hamming(useful, column, outputs)
+            found = _by_function(useful, column, lambda u, y: str(u) != str(y), None, outputs)
+            return replace(found, name="hamming")
         numbers = letters(useful) if numbers is None else numbers
         points = _grid(outputs, numbers)
         answers = _own(useful, column) if outputs is None else named(column, points)
@@ -84,13 +85,6 @@ def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats |
     own = points is None or outputs is None
     answers = _labels(column, outputs, len(second), useful) if own else named(column, np.asarray(points))
     return Distance(_checked(matrix, useful), answers, numbers, points, "function")
-
-
-def _hamming(useful: Alphabet, column: str, outputs: Any) -> Distance:
-    labels = [str(x) for x in useful.labels]
-    shown = labels if outputs is None else [str(x) for x in outputs]
-    matrix = np.array([[float(u != y) for y in shown] for u in labels])
-    return Distance(matrix, _labels(column, outputs, len(shown), useful), name="hamming")
 
 
 def letters(useful: Alphabet) -> Floats:

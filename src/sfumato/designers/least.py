@@ -164,19 +164,14 @@ def least_epsilon(
     within = sources_of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
     measure = measured(useful, distance, values, outputs)
-    if isinstance(distance, str) and distance == "hamming" and outputs is None:
-        budget = _budget(budget, share=True)
-        found = least_epsilon_hamming(within, budget)
-        if math.isinf(found.value):
-            return LeastEpsilon(math.inf, math.inf, None, 0.0, budget, sources=within)
-        return _sealed(found.q, found.bound, measure, within, useful, budget)
-    return _general(within, measure, useful, _budget(budget, share=False))
-
-
-def _general(within: Sources, measure: Distance, useful: Alphabet, budget: float) -> LeastEpsilon:
+    exact = measure.name == "hamming" and outputs is None
+    budget = _budget(budget, share=exact)
     least = within.worst(measure.matrix.min(axis=1))[0]
-    if least > budget:
+    if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
+    if exact:
+        found = least_epsilon_hamming(within, budget)
+        return _sealed(found.q, found.bound, measure, within, useful, budget)
     bound, q = least_epsilon_for(within, measure.matrix, budget, highest=OUT_OF_REACH)
     return _sealed(q, bound, measure, within, useful, budget)
 
@@ -230,9 +225,8 @@ def least_leakage(
     """
     within = sources_of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
-    matrix = measured(useful, distance, values, outputs).matrix
-    hamming = isinstance(distance, str) and distance == "hamming"
-    budget = _budget(budget, share=hamming)
+    measure = measured(useful, distance, values, outputs)
+    matrix, budget = measure.matrix, _budget(budget, share=measure.name == "hamming")
     least = within.worst(matrix.min(axis=1))[0]
     if least > budget:
         most = at_least(least)

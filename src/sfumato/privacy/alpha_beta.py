@@ -51,8 +51,7 @@ class Leakage(AnyMeasure):
             return Reading(np.inf, np.inf)
         if beta >= alpha and beta > 1:
             return _scaled_divergence(seen, alpha, beta)
-        tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
-        return saddle(seen, alpha, tau, self.gap)
+        return saddle(seen, alpha, _tilt(alpha, beta), self.gap)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,28 +107,27 @@ def _almost_pairs(seen: Live, orders: Orders) -> Reading:
     return Reading(value, bound, None, seen.witness(x, other))
 
 
+def _tilt(alpha: float, beta: float) -> float:
+    """τ of the orders, 1 along β = 1 [004, Remark 1]."""
+    return min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+
+
 def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
+    from sfumato.optimise.saddle.tilted import Orders, freely, worst_reference
 
-    n, orders = seen.inputs.size, Orders(alpha, tau)
-    if orders.tau * max(1.0, orders.alpha - 1) < SLIP:
+    orders = Orders(alpha, tau)
+    if tau * max(1.0, alpha - 1) < SLIP:
         return _almost_pairs(seen, orders)
-    if orders.tau == 1:
-        problem = SaddleProblem(seen.q, orders, None)
-        found, other = climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4), None
+    if tau == 1:
+        found, other = freely(seen.q, orders, gap), None
     elif (seen.q == 0).any():
         return Reading(np.inf, np.inf, None, seen.witness(other=int(np.argmax((seen.q == 0).any(axis=0)))))
     else:
         winner = worst_reference(seen.q, orders, gap)
         found, other = winner.saddle, winner.reference
-    return Reading(
-        max(0.0, found.value),
-        max(0.0, found.bound),
-        seen.on_inputs(found.p),
-        seen.witness(other=other),
-        seen.on_outputs(found.q),
-    )
+    value, bound = max(0.0, found.value), max(0.0, found.bound)
+    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other), seen.on_outputs(found.q))
 
 
 def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
@@ -137,14 +135,12 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
+    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, freely, worst_reference
 
-    n = channel.shape[1]
-    tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+    n, tau = channel.shape[1], _tilt(alpha, beta)
     orders = Orders(alpha, tau)
     if tau == 1:
-        problem = SaddleProblem(channel, orders, None)
-        return climb(problem, ascend(problem, np.full(n, 1 / n), 6), GAP / 4).q[None, :]
+        return freely(channel, orders, GAP).q[None, :]
     if tau * max(1.0, alpha - 1) < SLIP:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd

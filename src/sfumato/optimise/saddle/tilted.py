@@ -180,6 +180,12 @@ def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
     return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
 
 
+def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
+    """The saddle at τ = 1, where no reference has a say: from an even law, by a few steps that need no solve."""
+    problem, n = SaddleProblem(channel, orders, None), channel.shape[1]
+    return climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4)
+
+
 # --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
 # All references climb together by multiplicative steps (two matrix products a round). A reference leaves as soon as its
 # upper bound falls below the best lower bound. Newton's method finishes the most promising ones.
