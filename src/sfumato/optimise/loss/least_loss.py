@@ -49,6 +49,9 @@ def least_loss(
     """The mechanism with the least (worst-case) loss, with a proved bound."""
     if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
         return best_constant(problem)
+    if problem.epsilon**2 < REPAIRED and problem.privacy_radius > 0.0:  # mending takes more than such a level gives
+        known = replace(best_constant(problem), bound=-math.inf)
+        return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start, known=known)
     chosen = engine_for(problem) if engine == "auto" or math.isinf(problem.privacy_radius) else engine
     if chosen == "cuts":
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start)
