@@ -77,7 +77,6 @@ def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
     return lambda epsilon2: 2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf)
 
 
-    # [000, Thm 5, corrected]
 def ir(task: Task, *, rule: str = "tight") -> Draft:
     """Independent reporting: ε₁-LDP response on S and t-strong response on U, ε₁ + ε₂ = ε [000, Thm 5, corrected].
 
