@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, option, unknown
-from sfumato.optimise.arrays import TIDY
+from sfumato.tolerances import ALIKE
 
 NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
@@ -30,7 +30,7 @@ class Distance:
 
     def seen(self, q: Floats) -> tuple[Floats, Distance]:
         """Q[y, x] without the outputs that never occur, and the distance to the others."""
-        live = np.flatnonzero(q.max(axis=1) > TIDY)
+        live = np.flatnonzero(q.max(axis=1) > ALIKE)
         answers = replace(self.answers, labels=tuple(self.answers.labels[int(y)] for y in live))
         points = None if self.points is None else self.points[live]
         return q[live] / q[live].sum(axis=0), replace(self, matrix=self.matrix[:, live], answers=answers, points=points)
