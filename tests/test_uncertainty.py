@@ -308,11 +308,11 @@ def test_few_rows_cover_less_than_the_asymptotic_radius_says_and_other_radii_rep
     assert exact >= 0.95 and divergent >= 0.95
     from sfumato.uncertainty import chi_square
 
-    kept, chi_square.DRAWS = chi_square.DRAWS, 1500
+    kept, chi_square.BOOTSTRAPS = chi_square.BOOTSTRAPS, 1500
     try:
         assert covered(UNEVEN, 75, 250, 4, confidence=0.95, calibration="bootstrap") > 0.95 - 2 * math.sqrt(0.05 * 0.95 / 250)
     finally:
-        chi_square.DRAWS = kept
+        chi_square.BOOTSTRAPS = kept
 
 
 def test_coverage_is_reported_by_simulation_at_the_estimate():
