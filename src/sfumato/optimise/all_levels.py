@@ -71,7 +71,8 @@ class Together(Generic[Aim]):
     ) -> None:
         self.levels, self.mover, self.rows, self.last = list(levels), BallMover(levels[0].cone), rows, last
         self.rng, self.turn = np.random.default_rng(seed), 0
-        self.pairs = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
+        first, second = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
+        self.pairs = first, second
 
     def run(self, budget: Budget, *, calm: int = CALM, gain: float = GAIN) -> None:
         """Turns until no level gains, or with the time."""
@@ -125,8 +126,7 @@ class Together(Generic[Aim]):
             return out
 
         every, E = np.arange(len(starts)), np.array([self.levels[i].cone.E for i in live])[owner]
-        s1, s2 = (np.broadcast_to(x, (len(starts), len(x))) for x in self.pairs)
-        barrier = Barrier(self.mover, s1, s2, E[:, None])
+        barrier = Barrier(self.mover, *self.pairs, E[:, None])
         inside, costs = self.private(starts, E), slopes(starts, every)
         found = self.private(self.mover.solved(barrier, inside, costs, slopes, every, budget, self.last), E)
         rest = self.private(found.max(1, keepdims=True) - found + 1e-12, E)  # each with a row makes a constant
