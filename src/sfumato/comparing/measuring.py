@@ -190,7 +190,9 @@ def _shared(asked: Asked, epsilons: Sequence[float], method: str) -> Sequence[De
     entrant = ENTRANTS[method]
     if not entrant.shares or len(epsilons) < 2:
         return ()
-    options = {**entrant.options, "working": asked.look(entrant.effort)}
+    options = {**entrant.options, **entrant.along, "working": asked.look(entrant.effort)}
+    if len(helpers := asked.made.get(entrant.after or "", ())) == len(epsilons):
+        options["starts"] = [x.mechanism for x in helpers]
     try:
         return designs(asked.within, epsilons, entrant.designer, at_most=asked.at_most, **options)
     except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
@@ -207,10 +209,10 @@ def _tried(asked: Asked, epsilon: float, method: str) -> Design | str | None:
 
 def _alone(asked: Asked, epsilon: float, method: str) -> Design:
     entrant = ENTRANTS[method]
-    options = {k: v for k, v in entrant.options.items() if k != "bounded"}  # along a curve alone
+    options = dict(entrant.options)
     if asked.at_most is not None:
         options["at_most"] = asked.at_most
-    if entrant.after in asked.made:  # rows of all its levels, and of the last one here: then little is left to search
+    if entrant.after in asked.made and not entrant.shares:  # rows of all its levels, and of the last one here
         begun = (*asked.made[entrant.after], *asked.made[method][-1:])
         options |= {"starts": [x.mechanism for x in begun], "working": asked.look(entrant.effort)}
     elif entrant.within in asked.beside:

@@ -68,7 +68,7 @@ class State:
         dv, dmu, dm, dz = np.split(t[:, None] * step, [n, n + k, n + 2 * k], axis=1)
         return State(self.v + dv, self.mu + dmu, self.m + dm, self.z + dz)
 
-    def where(self, at: Bools) -> State:
+    def where(self, at: Bools | Ints) -> State:
         return State(self.v[at], self.mu[at], self.m[at], self.z[at])
 
 
@@ -368,12 +368,14 @@ def _searched(
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
     t, (before, room) = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
-    enough = 1e-9 * np.abs(before)  # rounding of the value
+    enough, late = before - 1e-9 * np.abs(before), np.arange(len(t))  # rounding of the value
     for _ in range(SEARCHES):
-        after, left = barrier.value(x.moved(step, t), costs, heat)
-        good = (after >= before + 1e-4 * t * decrement - enough) & (left >= NEARER * room).all(1)
-        if good.all():
+        there = x.where(late).moved(step[late], t[late])
+        after, left = barrier.where(late).value(there, costs[late], heat[late])
+        good = (after >= enough[late] + 1e-4 * t[late] * decrement[late]) & (left >= NEARER * room[late]).all(1)
+        late = late[~good]
+        if not len(late):
             break
-        t = np.where(good, t, t / 2)
-    t = np.where(good, t, 0.0)
+        t[late] /= 2
+    t[late] = 0.0
     return x.moved(step, t), t
