@@ -155,10 +155,18 @@ def measured(
         last: Point | Missing | None = None
         shared = _shared(asked, epsilons, method)
         for i, epsilon in enumerate(epsilons):
-            again = last.at_larger(epsilon, within.joint) if isinstance(last, Point) else None
+            again = _again(last, epsilon, asked, method)
             made = shared[i] if shared else None if again else _tried(asked, epsilon, method)
             last = again or _point(made, epsilon, method, asked, n)
             yield last
+
+
+def _again(last: Point | Missing | None, epsilon: float, asked: Asked, method: str) -> Point | None:
+    """The last point at this ε, where nothing is left to gain."""
+    if not isinstance(last, Point) or not asked.made[method]:
+        return None
+    joint, mechanism = asked.within.joint, asked.made[method][-1].mechanism
+    return last.at_larger(epsilon, joint, lambda: realised(mechanism, joint, epsilon))
 
 
 def _point(made: Design | str | None, epsilon: float, method: str, asked: Asked, n: int | None) -> Point | Missing:

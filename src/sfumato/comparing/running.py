@@ -91,14 +91,14 @@ class Entrant:
 
 
 SHOWN = 4e-4  # relative gap between value and bound at which a search ends: a picture shows no more
-LAST_TURN, LAST_TURN_ERROR = 1e-3, 1e-2  # of a value, of a variance: a turn of moves that gains less is a level's last
+ONCE, ONCE_ERROR, ONCE_HELPED = 1e-3, 5e-3, 2e-2  # of a value, a variance, and one that begins with another's rows: a
+# turn of moves that gains less is the last of a level
 _OWN = {
-    "ballopt": Entrant("ballopt", {"gap": SHOWN}, {"once": LAST_TURN}, timed=True),
+    "ballopt": Entrant("ballopt", {"gap": SHOWN}, {"once": ONCE}, timed=True),
     "polyopt": Entrant("polyopt", timed=True, within="ballopt"),
-    "precise": Entrant("precise", along={"bounded": False, "once": LAST_TURN_ERROR}, informs=False, timed=True,
-                       effort=0.42),
-    "precise-useful": Entrant("precise", {"target": "useful"}, {"bounded": False, "once": LAST_TURN_ERROR},
-                              informs=False, timed=True, after="precise", effort=0.42),
+    "precise": Entrant("precise", along={"bounded": False, "once": ONCE_ERROR}, informs=False, timed=True, effort=0.42),
+    "precise-useful": Entrant("precise", {"target": "useful"}, {"bounded": False, "once": ONCE_HELPED}, informs=False,
+                              timed=True, after="precise", effort=0.42),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", {"gap": SHOWN}, timed=True),

@@ -34,7 +34,7 @@ ROWS = 2.5  # rows of a mixture for each coordinate, about
 ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
 SEARCH = 0.6  # of the time, at least, for the search itself
-CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
+LAST = 0.15  # of the time of a curve, for the last mixtures
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 CARRIED = 2.0  # rows for each coordinate that a level leaves to the next
 FROM = 40  # rows that a turn of moves begins from in a curve, at least
@@ -101,8 +101,6 @@ def searched_along(
             profile = search.liked
             if not search.begin(master, _from_below(cone, levels[-1].master) if levels else None):
                 return None
-            if search.movers:
-                search.climb(master, working.part(CLIMB / len(epsilons)))
         levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
     Together(levels, FROM, LATE).run(working, gain=GAIN, once=once)
     return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
