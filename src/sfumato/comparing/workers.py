@@ -281,8 +281,6 @@ def _loaded(designers: Sequence[str]) -> None:
 
     for name in designers:
         designer(name)
-    if "precise" in designers:
-        import scipy.optimize  # noqa: F401
 
 
 def _serve(tasks: IO[bytes], out: IO[bytes], within: UncertaintySet, options: dict[str, Any]) -> None:
