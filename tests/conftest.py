@@ -1,6 +1,9 @@
-"""One profile for all property tests: deterministic, no deadlines, because machines are busy; and a cache of their own."""
+"""One profile for all property tests: deterministic, no deadlines, because machines are busy; chance that can be
+repeated; and a cache of their own."""
 
 import os
+import random
+import secrets
 import sys
 from pathlib import Path
 
@@ -8,12 +11,45 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests import chromium
 
-os.environ.setdefault("SFUMATO_PATIENCE", "0.1")  # default searches are quick here, in processes of their own too
+os.environ.setdefault("SFUMATO_PATIENCE", "0.02")  # default searches are quick here, in processes of their own too
 settings.register_profile(
     "sfumato", deadline=None, derandomize=True, max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("sfumato")
+DRAWN = random.Random()  # in place of the system's randomness
+os.register_at_fork(after_in_child=DRAWN.seed)  # processes of their own draw as they would
+
+
+@pytest.fixture(autouse=True, scope="session")
+def chance_of_ours():
+    """Noise, keys and tokens are drawn by the name of what draws them: what failed once fails again, and what did not
+    will not, however rare it is. CHANCE=… in the environment draws others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", DRAWN.randbytes)
+        patch.setattr(secrets, "randbelow", DRAWN.randrange)
+        patch.setattr(secrets, "token_bytes", lambda nbytes=None: DRAWN.randbytes(nbytes or secrets.DEFAULT_ENTROPY))
+        yield
+
+
+def drawn_by(name):
+    DRAWN.seed(os.environ.get("CHANCE", "") + name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef):
+    if fixturedef.scope != "function":
+        drawn_by(f"{fixturedef.baseid}::{fixturedef.argname}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    drawn_by(item.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    drawn_by(item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

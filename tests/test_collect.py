@@ -122,7 +122,7 @@ def test_kill_9_loses_no_acknowledged_answer_and_doubles_none(survey, files, tmp
     for round_ in range(3):
         server = intake.Server(files[1], tmp_path / "a.sqlite", port=port)
         sent = drawn(form, 4000, round_)
-        acknowledged |= asyncio.run(intake.killed_while_posting(server, sent, 0.15))
+        acknowledged |= asyncio.run(intake.killed_while_posting(server, sent, 40 * round_ + 1))
     store = Store(tmp_path / "a.sqlite", form.survey)
 
     assert set(acknowledged.values()) == {200}

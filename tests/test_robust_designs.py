@@ -209,9 +209,9 @@ def test_auto_says_what_it_took_and_why():
     design = sf.design(sf.ChiSquareBall(joint), 0.5, **bits)
     assert design.method == "ballopt" and "auto took ballopt" in design.notes[-1]
     anything = sf.Anything(joint)
-    assert sf.design(anything, 0.5, time_limit=2, **bits).value >= sf.design(anything, 0.5, "srr").value
+    assert sf.design(anything, 0.5, **bits).value >= sf.design(anything, 0.5, "srr").value
     assert sf.design(sf.Exactly(joint), 0.5, **bits).method == "nr"
-    assert "auto took precise" in sf.design(sf.ChiSquareBall(joint), 0.5, time_limit=1).notes[-1]
+    assert "auto took precise" in sf.design(sf.ChiSquareBall(joint), 0.5).notes[-1]
 
 
 @pytest.mark.parametrize(("options", "message"), [
