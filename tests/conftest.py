@@ -81,6 +81,12 @@ def no_cache_of_ours(tmp_path_factory):
         yield
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Searches long enough for laws of the values that they find."""
+    monkeypatch.setenv("SFUMATO_PATIENCE", "0.2")
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Chromium for the pages of one module."""

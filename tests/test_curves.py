@@ -5,7 +5,6 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.optimise.budget import PATIENCE
 from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
 
@@ -14,8 +13,7 @@ JOINT = sf.Joint.from_counts([[300, 120, 80], [90, 260, 150]])
 
 
 @pytest.mark.parametrize("method", ["ballopt", "precise"])
-def test_a_curve_is_monotone_private_at_every_point_and_as_good_as_designs_alone(method, monkeypatch):
-    monkeypatch.setenv(PATIENCE, "0.1")
+def test_a_curve_is_monotone_private_at_every_point_and_as_good_as_designs_alone(method, patient):
     ball = sf.ChiSquareBall(JOINT)
 
     made = sf.designs(ball, EPSILONS, method)

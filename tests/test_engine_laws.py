@@ -24,7 +24,7 @@ from sfumato.optimise.product.two_level import Profile
 
 WITHIN = 2e-3  # relative: laws of optima, asked of a search
 NUMBERS = st.integers(0, 10**9)
-FEW_CELLS = NUMBERS.filter(lambda number: random_counts(number)[0].size <= 9)
+FEW_CELLS = NUMBERS.filter(lambda number: random_counts(number)[0].size <= 6)
 
 
 def kept(counts, epsilon, radius=None, **options):

@@ -53,7 +53,7 @@ def test_example_3_names_what_the_print_confuses(tmp_path):
     assert math.log(2) - 1e-4 < found["its level over F"] <= math.log(2)
 
 
-def test_figure_2_holds_its_claims_on_a_small_table(tmp_path):
+def test_figure_2_holds_its_claims_on_a_small_table(tmp_path, patient):
     verdict = robust_figures.fig2(tmp_path, full=False, pairs=(("sex", "race"),), epsilons=(0.5, 1.5))
     # §8.1 has SRR overtake IR at high ε; up to ε = 1.5, the last of the figure, it does not. Everything else holds.
     assert "srr overtakes ir at ε = 1.8" in verdict

@@ -11,7 +11,7 @@ from sfumato.certification.ball import ProvedBall, over_atoms
 from sfumato.mechanism import Atoms, Layout, Table
 from sfumato.mechanism.table import whole_lengths
 from sfumato.optimise.bound.point import point
-from sfumato.optimise.budget import FREE, PATIENCE, Budget
+from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.informative import widest
 from sfumato.optimise.product.blocks import safe
 from sfumato.optimise.product.profiles import Envelope, windows
@@ -28,8 +28,7 @@ def random_joint(secrets, useful, n, seed=0):
 @pytest.mark.parametrize(("pair", "epsilon", "least"), [
     (("sex", "race"), 0.5, 0.480), (("sex", "race"), 1.5, 0.6194), (("race", "sex"), 0.5, 0.5377), (("race", "sex"), 1.5, 0.6157),
 ])
-def test_small_tables_keep_what_the_slow_search_found(pair, epsilon, least, monkeypatch):
-    monkeypatch.setenv(PATIENCE, "0.4")
+def test_small_tables_keep_what_the_slow_search_found(pair, epsilon, least, patient):
     joint = sf.datasets.adult(*pair)
     design = sf.design(sf.ChiSquareBall(joint), epsilon, "ballopt")
     assert design.value / joint.entropy >= least
