@@ -1,11 +1,11 @@
 """One profile for all property tests: deterministic, no deadlines, because machines are busy; chance that can be
 repeated; and a cache of their own."""
 
+import functools
 import os
 import random
 import secrets
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -52,10 +52,16 @@ def pytest_runtest_call(item):
     drawn_by(item.nodeid)
 
 
+@functools.cache
+def makes_once(path):
+    """Whether a file has something that all its tests share: it would be made anew in every process that runs some."""
+    return path.suffix == ".py" and 'scope="module"' in path.read_text("utf-8")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """With --dist loadgroup all tests of Spark go to one process, so that one Spark runs at a time, and so do those of
-    each file that starts a studio or a browser.
+    each file that makes something for all of them.
 
     The plugin's own mark xdist_group has no effect with pytest 9.2, which ignores the name it is passed on by.
     """
@@ -63,14 +69,14 @@ def pytest_xdist_make_scheduler(config, log):
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneSpark(LoadScopeScheduling):
+    class OnePlace(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            name = Path(nodeid.split("::")[0]).name
-            if name.startswith("test_spark"):
+            path = config.rootpath / nodeid.split("::")[0]
+            if path.name.startswith("test_spark"):
                 return "spark"
-            return name if "studio" in name or "browser" in name else nodeid
+            return path.name if makes_once(path) else nodeid
 
-    return OneSpark(config, log)
+    return OnePlace(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")
