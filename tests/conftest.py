@@ -104,6 +104,23 @@ def browser():
         running.close()
 
 
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """One Spark for all tests of the process; what it must find is asked for when it starts."""
+    from pyspark.sql import SparkSession
+    from tests import spark_cluster
+
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in spark_cluster.SETTINGS.items():
+        builder = builder.config(name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in spark_cluster.environment(tmp_path_factory.mktemp("spark")).items():
+            patch.setenv(name, value)
+        running = builder.getOrCreate()
+    yield running
+    running.stop()
+
+
 @pytest.fixture(autouse=True)
 def no_methods_of_others():
     """What a test or a page registers is gone after it."""

@@ -126,3 +126,11 @@ def test_the_command_lists_runs_and_refuses(tmp_path):
     done = runner.invoke(cli, ["reproduce", "000-ex1", "--out", str(tmp_path)])
     assert done.output.startswith("000-ex1: reproduced") and (tmp_path / "000-ex1.csv").exists()
     assert runner.invoke(cli, ["reproduce", "000-ex0"]).exit_code != 0
+
+
+def test_figures_of_the_funnel_are_listed_and_run(tmp_path):
+    assert {f"001-fig{k}" for k in range(3, 9)} <= set(FIGURES)
+    assert reproduce("001-fig8", tmp_path).startswith("001-fig8: reproduced")
+    assert (tmp_path / "001-fig8.csv").exists()
+    with pytest.raises(sf.InputError, match="Did you mean"):
+        reproduce("001-fig33", tmp_path)
