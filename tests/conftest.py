@@ -94,6 +94,14 @@ def patient(monkeypatch):
 
 
 @pytest.fixture(scope="module")
+def patient_file():
+    """The same for all tests of a file, where what is found at one level is compared with what is found at another."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFUMATO_PATIENCE", "0.1")
+        yield
+
+
+@pytest.fixture(scope="module")
 def browser():
     """Chromium for the pages of one module."""
     from playwright.sync_api import sync_playwright

@@ -21,16 +21,8 @@ pytestmark = pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT)
 WIDTHS = (360, 820, 1440)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def patience():
-    """What is kept at one level and another is compared to a tenth of a percent."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SFUMATO_PATIENCE", "0.1")
-        yield
-
-
 @pytest.fixture(scope="module")
-def race(patience):
+def race(patient_file):
     """A small optimal design, released and estimated."""
     joint = datasets.adult("sex", "race")
     made = sf.design(sf.ChiSquareBall(joint), 1.0, "ballopt")
