@@ -13,7 +13,7 @@ from tests.strategies import boundary_points, joints, mechanisms, random_layout,
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.outward import dot_down, down, log_up, up
+from sfumato.certification.outward import dot_down, down, exp_range, log_near, log_up, power, up
 from sfumato.certification.proving import proved
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -208,3 +208,26 @@ def test_logarithms_next_to_zero_are_rounded_up_and_by_no_more_than_two_floats(k
         above = Decimal(log_up(ratio))
 
         assert true <= above <= true * (1 + Decimal(2) ** -51)
+
+
+@given(st.floats(1e-12, 1e12), st.floats(-30, 30))
+def test_powers_are_enclosed(x, r):
+    with localcontext() as context:
+        context.prec = 60
+        exact = (Decimal(x).ln() * Decimal(r)).exp()
+    low, high = power(np.array([x]), r)
+    if 1e-290 < exact < Decimal("1e290"):
+        assert Decimal(float(low[0])) <= exact <= Decimal(float(high[0]))
+        assert high[0] <= low[0] * (1 + 1e-9)
+    log, error = log_near(x)
+    assert abs(Decimal(float(log)) - Decimal(x).ln()) <= Decimal(float(error))
+    if abs(r) < 600:
+        low, high = exp_range(np.array([r]))
+        assert Decimal(float(low[0])) <= Decimal(r).exp() <= Decimal(float(high[0]))
+
+
+def test_powers_at_the_ends():
+    assert [float(x[0]) for x in power(np.array([0.0]), 2.0)] == [0, 0]
+    assert [float(x[0]) for x in power(np.array([0.0]), -2.0)] == [math.inf, math.inf]
+    low, high = power(np.array([1e-305]), 0.5)
+    assert low[0] == 0 and high[0] >= 1e-150

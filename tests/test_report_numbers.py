@@ -31,7 +31,7 @@ def race():
 
 
 @pytest.fixture(scope="module")
-def made(race):
+def made(race, patient_file):
     return sf.design(sf.ChiSquareBall(race), 1.0, "ballopt")
 
 
