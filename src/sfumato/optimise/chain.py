@@ -22,15 +22,14 @@ from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import Cap, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
-from sfumato.optimise.outside import NUMBERS, meet
+from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, two_level
 from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import CALM, Move, Tangents, improve
+from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
-GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
-RAYS = 2.0  # for each gap that is asked for: of a cone that is listed or cut at from outside, at most
+GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with

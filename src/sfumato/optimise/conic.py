@@ -16,7 +16,6 @@ Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linea
 Cone = Callable[[], object]
 
 exponential: Cone = clarabel.ExponentialConeT  # (a, b, c): b e^{a/b} ≤ c
-ITERATIONS = 200  # of Clarabel, which needs twenty to forty when a programme is well posed
 
 
 def lorentz() -> object:
@@ -113,7 +112,7 @@ class ConicProgramme:
         """
         cost = np.concatenate([cost, np.zeros(self.variables - len(cost))])
         settings = clarabel.DefaultSettings()
-        settings.verbose, settings.max_iter, settings.time_limit = False, ITERATIONS, budget.left
+        settings.verbose, settings.time_limit = False, budget.left
         settings.iterative_refinement_enable = refine
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         quadratic = sparse.diags(np.zeros(self.variables) if bend is None else bend).tocsc()

@@ -10,10 +10,10 @@ from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture, Solution
 
 BESIDE = 64  # rows that are mended for the last mixture although they are not in use
-KEPT = 32  # rows kept for each coordinate: those that price out best
-BUNDLE, FEWEST = 3, 300  # of these, and rows at least, in the programme that finds prices
-SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
-BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least
+KEPT = 32  # rows kept for each coordinate, those that price out best; and cuts: few are learnt again and again
+BUNDLE = 300  # rows in the programme that finds prices, beside one for each coordinate
+SERIOUS = 0.1  # share of the promised fall of the bound at which prices are taken; boldness grows from a half of it on
+BOLDER, SHYEST = 2.0, 0.02  # how boldness grows, two steps back undoing one, and its least
 
 
 class InformationAim(Mixture):
@@ -79,7 +79,7 @@ class InformationAim(Mixture):
             self.centre = self.prices = self.p * (theta @ xlogx(rows))
             self.model = self.value
             return rows
-        near = self._next(self.centre, max(BUNDLE * len(self.p), FEWEST))
+        near = self._next(self.centre, len(self.p) + BUNDLE)
         scale = np.maximum(self.p, EMPTY)
         y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
         self.prices = y * scale
@@ -94,10 +94,10 @@ class InformationAim(Mixture):
         self.upper = bound if not np.isfinite(self.upper) else max(self.upper, self._bound(self.centre))
         promised = max(self.upper - self.model, 0.0)
         if bound < self.upper - SERIOUS * promised:
-            self.bold *= BOLDER if bound < self.upper - TRUSTED * promised else 1.0
+            self.bold *= BOLDER if bound < self.upper - promised / 2 else 1.0
             self.centre, self.upper = self.prices, bound
         else:
-            self.bold = max(SHYER * self.bold, SHYEST)
+            self.bold = max(self.bold / BOLDER**0.5, SHYEST)
         self.forget(KEPT * len(self.p), self.centre)
 
     def _bound(self, prices: Floats) -> float:

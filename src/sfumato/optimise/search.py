@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -85,23 +84,25 @@ class _Trial:
     rate: float = float("inf")  # what it gained in a second of late
     calm: int = 0  # turns since it gained
 
+    def claimed(self) -> float:
+        """Seconds that count as spent."""
+        return self.spent * (1 + self.calm)
+
 
 def improve(
     master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
 ) -> float:
-    """The move that gained most in a second goes next, and after it the one that had least time: a cheap move that
-    gains a little each turn must not starve the one that would leave it behind.
+    """The move that gained most in a second goes next, unless another had less time: a cheap move that gains a little
+    each turn must not starve the one that would leave it behind. With every turn without gain a move has less claim.
 
     It ends when `calm` turns of every move gained next to nothing, or with the time. A move that has no more rows is
     left out.
     """
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)
-    for turn in itertools.count():
-        live = [x for x in trials if x.calm < calm]
-        if not live or budget.over:
-            break
-        trial = max(live, key=lambda x: x.rate) if turn % 2 else min(trials, key=lambda x: x.spent)
+    while (live := [x for x in trials if x.calm < calm]) and not budget.over:
+        best, least = max(live, key=lambda x: x.rate), min(trials, key=_Trial.claimed)
+        trial = least if least.claimed() < best.spent else best
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):
