@@ -70,6 +70,16 @@ def test_merging_useful_values_or_shrinking_the_promise_never_keeps_more(number,
         assert other is None or other.value <= found.value * (1 + WITHIN) + 1e-9
 
 
+@pytest.mark.parametrize(("number", "alone"), [(479, 2), (991, 1)])
+def test_merging_useful_values_keeps_no_more_where_secrets_never_occur(number, alone):
+    counts, epsilon = random_counts(number)
+    found = sf.design(ball := sf.ChiSquareBall(sf.Joint.from_counts(counts)), epsilon, "ballopt")
+    two = np.stack([counts[:, alone], np.delete(counts, alone, axis=1).sum(1)], axis=1)
+    merged = sf.ChiSquareBall(sf.Joint.from_counts(two), radius=ball.radius)
+    for other in (merged, sf.Anything(ball.joint)):
+        assert found.value >= sf.design(other, epsilon, "ballopt").value * (1 - WITHIN)
+
+
 @settings(max_examples=4)
 @given(FEW_CELLS, st.integers(0, 100))
 def test_the_order_of_labels_does_not_matter(number, seed):

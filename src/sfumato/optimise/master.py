@@ -64,13 +64,9 @@ class InformationAim(Mixture):
         on = self.weights > DUST
         return self.points[on], self.weights[on]
 
-    def _next(self, prices: Floats, count: int) -> Ints:
+    def next(self, prices: Floats, count: int) -> Ints:
         """Rows in use and some more that the programme would take next at these prices."""
         return np.argsort(-np.where(self.weights > DUST, np.inf, self.worth - self.points @ prices))[:count]
-
-    def nearly_used(self) -> Floats:
-        """Rows in use and some more: for a last mixture after a repair."""
-        return self.points[self._next(self.dual, last_rows(len(self.p)))]
 
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""
@@ -79,7 +75,7 @@ class InformationAim(Mixture):
             self.centre = self.prices = self.p * (theta @ xlogx(rows))
             self.model = self.value
             return rows
-        near = self._next(self.centre, len(self.p) + BUNDLE)
+        near = self.next(self.centre, len(self.p) + BUNDLE)
         scale = np.maximum(self.p, EMPTY)
         y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
         self.prices = y * scale
@@ -117,6 +113,6 @@ def last_rows(numbers: int) -> int:
 def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
     """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
     last = InformationAim(master.coordinates)
-    last.add(repaired(cone, master.nearly_used()))
+    last.add(repaired(cone, master.points[master.next(master.dual, last_rows(len(master.p)))]))
     last.solve()
     return last
