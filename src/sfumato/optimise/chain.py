@@ -138,7 +138,7 @@ class Chain:
             ("moves", free and not self.quick, self._moves),
         ]
         for name, wanted, stage in stages:
-            if wanted and self.apart and INTERRUPTED not in self.notes:
+            if wanted and self.apart and not self.budget.over and INTERRUPTED not in self.notes:
                 self.attempt(name, stage)
 
     @property
@@ -204,7 +204,7 @@ class Chain:
         out = np.ones((len(found), S, U))
         out[:, self.seen] = found.reshape(len(found), -1, U)
         x = self.coordinates.taken(out.reshape(len(out), -1))
-        self.master.add(repaired(self.last, self.last.with_empty(x)))
+        self.master.add(repaired(self.cone, self.cone.with_empty(x)))
 
     def _anything(self) -> None:
         """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
