@@ -466,7 +466,7 @@ def test_notes_tell_every_part_of_epsilon(folder):
     def parts(useful=()):
         plan = sf.plan(table, "sex", 2.0, useful, design="noisy", method="srr")
         plan.keep()
-        said = [float(x) for note in plan.notes for x in re.findall(r"^ε(?:_d)? = ([\d.]+)", note)]
+        said = [float(x) for note in plan.notes for x in re.findall(r"(?:^|: )ε(?:_d)? = ([\d.]+)", note)]
         left = [float(x) for note in plan.notes for x in re.findall(r"([\d.]+) is left for the rows", note)]
         return said, left, plan.mechanism.claim.epsilon
 

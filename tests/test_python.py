@@ -113,6 +113,6 @@ def test_a_registered_method_is_designed_compared_and_held_to_its_promise(regist
 
 def test_a_plan_prints_its_mechanism_and_its_notes_and_no_machinery():
     people = {"health": ["ill", "well"] * 300, "town": ["a", "b", "c"] * 200}
-    lines = repr(sf.plan(pd.DataFrame(people), "health", 1.0, "town", method="srr")).splitlines()
+    lines = repr(sf.plan(pd.DataFrame(people), "health", 1.0, "town", method="srr", public="all")).splitlines()
     assert lines[0].endswith("600 rows counted>") and lines[1].startswith("  <Mechanism srr: 2 × 3 inputs")
     assert not any("function" in line for line in lines)

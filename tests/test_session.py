@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def to_a_frame(table, mechanism, folder):
 
 
 def to_a_folder_by_a_plan(table, mechanism, folder):
-    sf.publish(replace(sf.plan(table, "health", 1.0, "town", method="srr"), mechanism=mechanism), folder / "out.csv")
+    sf.publish(replace(sf.plan(table, "health", 1.0, "town", method="srr", public="all"), mechanism=mechanism), folder / "out.csv")
 
 
 def to_a_pipe(table, mechanism, folder):
@@ -189,7 +190,7 @@ def test_the_walk_of_a_table_in_the_contributors_guide_is_the_walk_that_is_taken
 
 
 def test_the_estimate_is_made_from_the_batches_that_were_written(people, honest, tmp_path):
-    plan = sf.plan(people, "health", 1.0, "town", method="srr")
+    plan = sf.plan(people, "health", 1.0, "town", method="srr", public="all")
 
     done = sf.publish(plan, tmp_path / "out.parquet")
 
@@ -204,7 +205,7 @@ def test_an_estimate_that_cannot_be_made_does_not_keep_rows_from_being_released(
 
     monkeypatch.setattr(session, "estimate", refused)
 
-    done = sf.publish(sf.plan(people, "health", 1.0, "town", method="srr"), tmp_path / "out.csv", report=False)
+    done = sf.publish(sf.plan(people, "health", 1.0, "town", method="srr", public="all"), tmp_path / "out.csv", report=False)
 
     assert done.estimate is None
     assert "no estimate was made: it is too large" in done.notes[-1]
@@ -253,14 +254,29 @@ def test_python_and_the_command_line_plan_the_same(people, tmp_path):
     csv.write_csv(people, tmp_path / "people.csv")
     done = CliRunner().invoke(cli, [
         "design", str(tmp_path / "people.csv"), "--secret", "health", "--epsilon", "1", "--method", "cr", "--rare", "town=2",
-        "--design", "exact", "--at-most", "none", "--out", str(tmp_path / "m.json"),
+        "--design", "exact", "--out", str(tmp_path / "m.json"),
     ], catch_exceptions=False)
 
-    plan = sf.plan(tmp_path / "people.csv", "health", 1.0, method="cr", rare={"town": 2})
+    plan = sf.plan(tmp_path / "people.csv", "health", 1.0, method="cr", rare={"town": 2}, design="exact")
 
     assert done.exit_code == 0
     assert plan.choice.useful == ("town",) and list(plan.choice.left_out) == ["id"]
     assert record_of(plan.mechanism).checksum == record_of(sf.load(tmp_path / "m.json")).checksum
+
+
+@pytest.mark.parametrize("method", ["srr", "auto"])
+def test_a_private_table_is_told_exactly_only_where_that_is_asked_for_by_name(people, method):
+    asked = partial(sf.plan, people, "health", 1.0, "town", method=method, public="all")
+
+    usual, exact, known = asked(), asked(design="exact"), asked(origin="reference")
+
+    assert usual.mechanism.source != "private" and (usual.mechanism.joint is None or usual.mechanism.joint.noise)
+    assert exact.mechanism.source == "private" and exact.notices()
+    assert known.mechanism.source == "reference" and known.mechanism.joint.noise is None and not known.notices()
+    with pytest.raises(sf.InputError, match="needs exact counts"):
+        asked(notion="lip")
+    with pytest.raises(sf.InputError, match="Did you mean 'private'"):
+        asked(origin="privat")
 
 
 def test_a_plan_that_splits_releases_the_rows_it_was_not_designed_on(people, tmp_path):
@@ -284,13 +300,13 @@ def test_a_reference_keeps_private_rows_out_of_the_plan(people):
 def test_counts_can_be_planned_from(people):
     cells = people.group_by(["health", "town"]).aggregate([([], "count_all")]).rename_columns(["health", "town", "n"])
 
-    plan = sf.plan(cells, "health", 1.0, "town", method="srr", counts="n")
+    plan = sf.plan(cells, "health", 1.0, "town", method="srr", public="all", counts="n")
 
     assert plan.mechanism.joint.n == ROWS
 
 
 def test_what_is_published_is_what_the_command_line_writes(people, tmp_path):
-    sf.publish(sf.plan(people, "health", 1.0, "town", method="srr"), tmp_path / "out.csv")
+    sf.publish(sf.plan(people, "health", 1.0, "town", method="srr", public="all"), tmp_path / "out.csv")
 
     assert sorted(os.listdir(tmp_path)) == [
         "out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html", "out.tables.csv"]
@@ -310,7 +326,7 @@ def test_the_aim_of_python_is_that_of_the_command_line(people, tmp_path, monkeyp
     csv.write_csv(people, tmp_path / "people.csv")
 
     sf.design(sf.ChiSquareBall(sf.tabulate(people, "health", "town")), 1.0)
-    sf.plan(people, "health", 1.0, "town")
+    sf.plan(people, "health", 1.0, "town", public="all")
     CliRunner().invoke(cli, ["design", str(tmp_path / "people.csv"), "--secret", "health", "--epsilon", "1", "--public-labels", "all", "--out", str(tmp_path / "m.json")])
 
     assert aims == [AIM] * 3 and AIM in AIMS

@@ -19,7 +19,7 @@ from sfumato.releasing.alphabets import Learnt, learnt, unsaid
 from sfumato.releasing.basis import Basis, Kept, basis_of, divided, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut, has_rival
 from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
-from sfumato.releasing.wishes import EVERY, Wishes, numbered
+from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.source import kept_columns
 from sfumato.sources.tabulation import tabulate
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MANY_LABELS = 100  # labels; when half of the rows have one of their own, the column is no category
 BUNDLE = option("--columns bundle", "columns='bundle'")
+ORIGINS = ("private", "reference")  # whose rows a table has: those of people to protect, or of others
 NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
@@ -103,10 +104,11 @@ def plan(
     from, and `counts` names the column that says how many people a row of the table is. Further wishes are those of
     `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate` (bins,
     rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
-    columns ('auto', 'one' or 'bundle'), assuming and tables (of a bundle), and design: 'exact' takes the counts as they
-    are, 'noisy' adds noise to them (design_epsilon of ε), 'any' takes none, and 'auto' one of the two, chosen by the
-    numbers of rows and labels alone; labels of columns that are not `public` are then let in where many people have
-    them (delta), and edges of bins are noisy quantiles.
+    columns ('auto', 'one' or 'bundle'), assuming and tables (of a bundle), and design: 'noisy' adds noise to the counts
+    (design_epsilon of ε), 'any' takes none, and 'auto', which is usual, one of the two, chosen by the numbers of rows
+    and labels alone; labels of columns that are not `public` are then let in where many people have them (delta), and
+    edges of bins are noisy quantiles. 'exact' takes the counts as they are: usual for an `origin` that is not private,
+    a reference and a split.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -115,11 +117,16 @@ def plan(
     for name in wishes:
         if name not in Wishes.__slots__:
             raise unknown("a wish for a plan", name, Wishes.__slots__)
+    if origin not in ORIGINS:
+        raise unknown("where a table can come from", origin, ORIGINS)
     if isinstance(public := wishes.get("public", ()), (bool, str)):
         wishes["public"] = (public,) if isinstance(public, str) else (EVERY,) if public else ()
+    if "at_most" in wishes:
+        wishes["at_most"] = "none" if wishes["at_most"] is None else str(wishes["at_most"])
+    private = origin == "private" and reference is None and split is None
     return planned(
-        open_source(table, counts=counts), Wishes(about, kept, epsilon, **wishes), keep=keep, reference=reference,
-        fraction=split, origin=origin, seed=seed, listener=listener or Silent(),
+        open_source(table, counts=counts), completed(about, kept, private=private, epsilon=epsilon, **wishes),
+        keep=keep, reference=reference, fraction=split, origin=origin, seed=seed, listener=listener or Silent(),
     )
 
 
