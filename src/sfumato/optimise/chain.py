@@ -7,7 +7,7 @@ named. One that others follow has its part of the time that is left (`Budget.par
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -74,6 +74,7 @@ class Chain:
         self.values: dict[Profile, float] = {}  # of two-level designs
         self.families: dict[Profile, Families] = {}
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
+        self.hindered = False  # whether secrets that never occur take something from the others
         self.cuts = np.zeros((0, len(self.coordinates.p)))
 
     @property
@@ -105,7 +106,8 @@ class Chain:
         cells = int((self.within.joint.p > 0).sum())
         if self.quick or self.carried or self.profile or self.reads != "both" or not hasattr(self.within, "around"):
             return False
-        return (self.few or self.empty) and cells > 2 * len(self.seen) + 2 and not (self.at_most and cells <= NUMBERS)
+        met = self.at_most is not None and cells <= NUMBERS
+        return (self.few or self.hindered) and cells > 2 * len(self.seen) + 2 and not met
 
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
@@ -126,20 +128,30 @@ class Chain:
             self.attempt("starts", partial(self.pool, start))
         for rows in others:
             self.attempt("others", partial(self.pool, rows, steep=True))
-        free = self.profile is None
-        stages: list[tuple[str, bool, Callable[[], None]]] = [
-            ("rays", self.polyhedral, self._rays),
-            ("seen", self.empty, self._without_empty),
-            ("anything", free and self.empty and not self.cone.free, self._anything),
-            ("coarser", self.merges, self._coarser),
-            ("product", self.shared, self._products),
-            ("spikes", free and self.at_most is not None and not self.cone.free, self._spikes),
-            ("outside", free and self.bounding and self.carried is None, self.outside),
-            ("moves", free and not self.quick, self._moves),
-        ]
-        for name, wanted, stage in stages:
-            if wanted and self.apart and not self.budget.over and INTERRUPTED not in self.notes:
+        for name, stage in self._wanted():
+            if self.apart and not self.budget.over and INTERRUPTED not in self.notes:
                 self.attempt(name, stage)
+
+    def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The stages in their order; whether a later one is wanted may depend on what an earlier one found."""
+        if self.polyhedral:
+            yield "rays", self._rays
+        if self.empty:
+            yield "seen", self._without_empty
+            if self.profile is None and not self.cone.free:
+                yield "anything", self._anything
+        if self.merges:
+            yield "coarser", self._coarser
+        if self.shared:
+            yield "product", self._products
+        if self.profile is not None:
+            return
+        if self.at_most is not None and not self.cone.free:
+            yield "spikes", self._spikes
+        if self.bounding and self.carried is None:
+            yield "outside", self.outside
+        if not self.quick:
+            yield "moves", self._moves
 
     @property
     def apart(self) -> bool:
@@ -181,15 +193,16 @@ class Chain:
         if len(x):
             self.master.add(settled(self.cone, x) if steep or len(self.coordinates.p) <= NUMBERS else x)
 
-    def _below(self, joint: Joint, starts: Sequence[Floats] = ()) -> Floats:
-        """Rows over all cells of another table, found in the same way with a ball of the same radius around it."""
+    def _below(self, joint: Joint, starts: Sequence[Floats] = ()) -> tuple[Floats, float]:
+        """Rows over all cells of another table, found in the same way with a ball of the same radius around it, and
+        their value."""
         below = Chain(
             self.within.around(joint), self.epsilon, self.reads, self.budget.part(), profile=self.profile,
             quick=self.quick, at_most=self.at_most, bounding=False,
         )
         below._stages(starts)
         self.notes += below.notes
-        return below.coordinates.full(below.master.used()[0])
+        return below.coordinates.full(below.master.used()[0]), below.master.value
 
     def _without_empty(self) -> None:
         """Rows for the secrets that occur, with what those that do not may answer.
@@ -200,18 +213,21 @@ class Chain:
         joint, (S, U) = self.within.joint, self.within.joint.shape
         known = self.coordinates.full(self.master.points).reshape(-1, S, U)[:, self.seen]
         smaller = Joint.from_probabilities(joint.p[self.seen], n=joint.n)
-        found = self._below(smaller, [known.reshape(len(known), -1)])
+        found, value = self._below(smaller, [known.reshape(len(known), -1)])
         out = np.ones((len(found), S, U))
         out[:, self.seen] = found.reshape(len(found), -1, U)
         x = self.coordinates.taken(out.reshape(len(out), -1))
         self.master.add(repaired(self.cone, self.cone.with_empty(x)))
+        self.hindered = value > self.master.solve() * (1 + GAP)
 
     def _anything(self) -> None:
         """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
         free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.reads), self.coordinates.p)
         aim = InformationAim(self.coordinates)
         improve(aim, [lambda _, budget: free.rows(aim.prices, budget)], self.budget.part())
+        before = self.master.solve()
         self.master.add(settled(self.cone, aim.used()[0]))
+        self.hindered |= self.master.solve() > before * (1 + GAP)
 
     def _products(self) -> None:
         """Two-level designs: which profile is best is asked of a relaxation, then of designs by a part of the work.
@@ -282,7 +298,7 @@ class Chain:
         """The rows of a table with half as many cells, spread over this one."""
         joint = self.within.joint
         groups = merged(joint, (int((joint.p > 0).sum()) - len(self.seen)) // 2)
-        self.pool(groups.spread(self._below(groups.joint)))
+        self.pool(groups.spread(self._below(groups.joint)[0]))
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
