@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -196,3 +197,14 @@ def test_the_identity_is_told_and_proved_where_it_is_private(method):
     design = sf.design(ball, 3.0, method, reads="useful")
     assert design.details["strength"] == math.inf
     assert design.certificate.level <= 3.0
+
+
+@pytest.mark.parametrize("k", [1, 30, 52, 100, 148, 200, 500, 1000])
+def test_logarithms_next_to_zero_are_rounded_up_and_by_no_more_than_two_floats(k):
+    ratio = 1 + Fraction(1, 2**k)
+    with localcontext() as context:
+        context.prec = 700
+        true = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+        above = Decimal(log_up(ratio))
+
+        assert true <= above <= true * (1 + Decimal(2) ** -51)

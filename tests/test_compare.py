@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -258,11 +259,12 @@ def test_the_first_picture_comes_before_any_search_has_answered(monkeypatch):
 
 
 def test_methods_that_help_each_other_are_one_strand_and_the_others_none():
-    tasks = [(m, e) for m in ("ballopt", "polyopt", "pml", "lip") for e in (0.5, 1.0)]
     both = (0.5, 1.0)
-    assert (("ballopt", both), ("pml", both)) in workers.strands_of(tasks)
+    tasks = [(m, e) for m in ("ballopt", "polyopt", "precise", "precise-useful", "pml", "lip") for e in both]
+    for one, helped in (("ballopt", "pml"), ("precise", "precise-useful")):
+        assert ((one, both), (helped, both)) in workers.strands_of(tasks)
     assert sorted(x for s in workers.strands_of(tasks) for x in workers.tasks_of(s)) == sorted(tasks)
-    assert len(workers.strands_of([x for x in tasks if x[0] != "ballopt"])) == 6
+    assert len(workers.strands_of([x for x in tasks if x[0] not in ("ballopt", "precise")])) == 7
 
 
 def test_a_bound_that_another_method_proved_holds_for_the_one_it_helps():
@@ -283,6 +285,16 @@ def test_a_method_that_tells_everything_is_not_designed_at_a_larger_level(monkey
     alone = sf.compare(JOINT, epsilon=[6.0], methods=["ldp"], cache=False, workers=1).points[0]
     assert alone.kept == pytest.approx(found[2].kept, rel=1e-6) and alone.level == pytest.approx(found[2].level, rel=1e-6)
     assert found[0].at_larger(1.0, JOINT) is None and found[2].at_larger(1.0, JOINT) is None
+
+
+def test_what_tells_everything_is_measured_at_truths_by_the_level_that_it_stands_for(monkeypatch):
+    asked, made = [], measuring._alone
+    monkeypatch.setattr(measuring, "_alone", lambda asked_of, e, method: asked.append(e) or made(asked_of, e, method))
+    near, far = measuring.measured(sf.ChiSquareBall(JOINT), [("pml", (2.0, 40.0))], n=JOINT.n)
+
+    assert asked == [2.0] and near.kept == far.kept == pytest.approx(JOINT.entropy, rel=1e-6)
+    assert near.realised.share == 0.0 and far.realised.share == 1.0  # odds of the secret end where weights do
+    assert replace(near.realised, share=1.0) == far.realised
 
 
 def test_a_method_that_does_not_apply_gets_a_line():

@@ -27,7 +27,6 @@ from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
     enumerated,
-    generated,
     independence_rows,
     optimum,
     repaired,
@@ -67,7 +66,7 @@ def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     if robust_or_known(task, "lip"):
         margins = (0.0, BeliefCone.MARGIN)
         cone, outer = (BeliefCone(task.within, task.epsilon + x, "useful", below=True) for x in margins)
-        return _over_ball(task, "lip", cone, outer, best_lip, time_limit)
+        return _over_ball(task, "lip", cone, outer, best_lip, time_limit, gap)
     if task.epsilon == 0.0:
         return perfect(task, "lip")
     return _drafted(best_lip(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "lip")
@@ -80,7 +79,7 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     """
     if robust_or_known(task, "ldp"):
         cone, outer = (RatioCone(task.within, task.epsilon + x, "useful") for x in (0.0, SEALING))
-        return _over_ball(task, "ldp", cone, outer, best_ldp, time_limit)
+        return _over_ball(task, "ldp", cone, outer, best_ldp, time_limit, gap)
     if task.epsilon == 0.0:
         return perfect(task, "ldp")
     return _drafted(best_ldp(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "ldp")
@@ -160,16 +159,18 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
 # --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
 
 
-CLOSE = 2e-5  # relative gap between value and bound at which a design is done: the margin for its proof costs as much
+CLOSE = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
 MEETING, PROVING = 0.6, 0.5  # of the time left: for cuts from outside; of the rest, for a bound where they did not meet
 
 
-def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, time_limit: float) -> Draft:
+def _over_ball(
+    task: Task, method: str, cone: Cone, outer: Cone, known: Known, time_limit: float, gap: float
+) -> Draft:
     """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows on X alone.
 
     `outer` is the cone at ε itself. `known` is the optimum at P̂, which lies in the ball: its bound holds too.
     """
-    a, budget = task.joint.useful.size, Budget.of(time_limit)
+    a, budget, close = task.joint.useful.size, Budget.of(time_limit), max(gap, CLOSE)
     if task.epsilon == 0.0 or a == 1:
         note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
         return Draft(Constant(1, a), method, 0.0, (note,))
@@ -177,9 +178,9 @@ def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, t
         return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
     master = InformationAim(cone.coordinates)
     master.add(private_rows(cone, np.eye(a) + DUST))
-    bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=CLOSE)
+    bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=close)
     note = "the bound is for every mechanism on X private over the ball"
-    if not bound - master.value <= CLOSE * master.value:
+    if not bound - master.value <= close * master.value:
         moved(cone, master, budget.part(PROVING))
         bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
         note += "; cuts from outside did not meet it"
@@ -197,10 +198,8 @@ def law_of_rows(master: InformationAim, task: Task) -> Table:
 # --- several attributes, private also against those who know some of them; and the paper's own design -----------------
 
 
-LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets
 TRIED = 64  # values of x up to which a joint design is tried when none is asked for
-LEAST_SECONDS = 0.5  # that the joint design has when it is asked for, whatever the product took
-JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the product design is then still under a second
+JOINT = 0.6  # seconds of the joint design when nothing is said (the product takes less than another), and at least
 
 
 def srlip(
@@ -223,7 +222,7 @@ def srlip(
     matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
     if joint or (joint is None and task.joint.useful.size <= TRIED):
         quick = time_limit is None and joint is None
-        left = Budget.of(JOINT_SECONDS if quick else max(LEAST_SECONDS, budget.left))
+        left = Budget.of(JOINT if quick else max(JOINT, budget.left))
         direct = joint_design(p, task.epsilon, left, gap=gap)
         bound = min(bound, direct.bound)
         more = direct.value / value if value > 0 else float("inf")
@@ -268,8 +267,7 @@ def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5
     """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
     p = p / p.sum()
     column, rows = p.sum(axis=0).ravel(), srlip_rows(p, epsilon)
-    solve = optimum if len(column) <= LISTABLE else generated
-    found = solve(column, rows, budget, gap=gap)
+    found = optimum(column, rows, budget, gap=gap)
 
     def level(matrix: Floats) -> float:
         return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)

@@ -142,9 +142,9 @@ class ConicSolver:
 
 
 def proximal(
-    rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float
+    rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float, length: float = 1.0
 ) -> tuple[Floats, float, Floats]:
-    """min w·y + r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j.
+    """min w·y + T·r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j.
 
     Prices are tried and judged by rows that come in: a few digits do.
     """
@@ -154,7 +154,7 @@ def proximal(
     programme, (row, column) = ConicProgramme(n + 1), np.indices((k, n + 1))
     entries = np.hstack([rows * weight, np.ones((k, 1))])
     programme.nonnegative(row.ravel(), column.ravel(), entries.ravel(), -gains)
-    cost, bend = np.append(weight - weight * centre / bold, 1.0), np.append(weight / bold, 0.0)
+    cost, bend = np.append(weight - weight * centre / bold, length), np.append(weight / bold, 0.0)
     found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend)
     return found.x[:n], float(found.x[n]), found.z
 

@@ -12,8 +12,9 @@ from sfumato.optimise.linear import DUAL, PRIMAL, Mixture, Solution
 BESIDE = 64  # rows that are mended for the last mixture although they are not in use
 KEPT = 32  # rows kept for each coordinate, those that price out best; and cuts: few are learnt again and again
 BUNDLE = 300  # rows in the programme that finds prices, beside one for each coordinate
-SERIOUS = 0.1  # share of the promised fall of the bound at which prices are taken; boldness grows from a half of it on
-BOLDER, SHYEST = 2.0, 0.02  # how boldness grows, two steps back undoing one, and its least
+SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
+BOLDER, SHYEST = 2.0, 0.02  # how boldness grows, and its least
+SHYER = BOLDER**-0.5  # how it falls: two steps back undo one
 
 
 class InformationAim(Mixture):
@@ -90,10 +91,10 @@ class InformationAim(Mixture):
         self.upper = bound if not np.isfinite(self.upper) else max(self.upper, self._bound(self.centre))
         promised = max(self.upper - self.model, 0.0)
         if bound < self.upper - SERIOUS * promised:
-            self.bold *= BOLDER if bound < self.upper - promised / 2 else 1.0
+            self.bold *= BOLDER if bound < self.upper - TRUSTED * promised else 1.0
             self.centre, self.upper = self.prices, bound
         else:
-            self.bold = max(self.bold / BOLDER**0.5, SHYEST)
+            self.bold = max(SHYER * self.bold, SHYEST)
         self.forget(KEPT * len(self.p), self.centre)
 
     def _bound(self, prices: Floats) -> float:

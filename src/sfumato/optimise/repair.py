@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.optimise.arrays import MARGIN, UNIT, Floats
+from sfumato.optimise.arrays import MARGIN, Floats
+from sfumato.tolerances import UNIT
 
 FACTOR = 4.0  # between the shares that are tried first
 HALVINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small

@@ -10,14 +10,14 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import DUST, UNIT, Floats, Ints
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.master import InformationAim
 from sfumato.optimise.product.profiles import Arrangement, level
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.search import improve
-from sfumato.tolerances import SUBSETS
+from sfumato.tolerances import SUBSETS, UNIT
 from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 
 # --- the commonest cells alone, the rest of every secret together -----------------------------------------------------

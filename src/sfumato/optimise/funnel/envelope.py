@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import xlogy
 
-from sfumato.optimise.arrays import DUST, TIDY, UNIT, Floats
+from sfumato.optimise.arrays import DUST, TIDY, Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
+from sfumato.tolerances import UNIT
 
 CHORD_ROUNDING = 1e-13  # the sum of at most a few hundred offsets of chords, each below one
 LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up
@@ -159,7 +160,6 @@ def peak(
 
 SEARCHING = 0.2  # share of what is left that one round of local search may take
 FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros are not final
-POLISHED = 64  # points of a proof that are climbed from
 
 
 def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Cover:
@@ -232,7 +232,7 @@ def _searched(
 def _polished(piece: Slice, prices: Floats, points: Floats) -> Floats:
     if len(points) == 0:
         return points
-    climbed = np.array([_climbed(piece, prices, point, 1e-6) for point in points[:POLISHED]])
+    climbed = np.array([_climbed(piece, prices, point, 1e-6) for point in points])
     return _improving(prices, np.concatenate([climbed, [_tidy(point) for point in points]]))
 
 
