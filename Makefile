@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench columns figures promises pairs laws docs pictures reproduce kernel wheels forge agree survey studio clean
+.PHONY: demo test style types suite proofs check bench columns figures promises pairs laws docs pictures reproduce kernel wheels forge agree survey studio clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -21,12 +21,19 @@ $(VENV)/test.stamp: $(VENV)/run.stamp requirements/test.txt
 demo: $(VENV)/run.stamp  ## the whole road on real counts; leaves files to look at in demo/
 	$(BIN)/sfumato demo --out demo --force
 
-check: $(VENV)/test.stamp
+style: $(VENV)/test.stamp
 	$(BIN)/ruff check src tests benchmarks docs wheels
+
+types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
-test: check  ## what CI runs
+suite: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+
+check: style types
+
+test: style  ## what CI runs; types are checked while the tests run, which alone leave a core idle at times
+	$(MAKE) --no-print-directory --jobs 2 types suite
 
 proofs: $(VENV)/test.stamp  ## the tests that take minutes: laws of whole searches
 	$(BIN)/python -m pytest --numprocesses 2 -m long

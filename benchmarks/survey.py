@@ -133,8 +133,8 @@ def kills(folder: Path) -> None:
     acknowledged: dict[str, int] = {}
     for i in range(KILLS):
         server = intake.Server(mechanism, folder / "kills.sqlite", port=port)
-        after = float(rng.uniform(0.01, 0.3))
-        acknowledged |= asyncio.run(intake.killed_while_posting(server, drawn(form, 5000, i), after))
+        enough = int(np.exp(rng.uniform(0.0, 7.0)))  # from the first answer to about a thousand
+        acknowledged |= asyncio.run(intake.killed_while_posting(server, drawn(form, 5000, i), enough))
     store = Store(folder / "kills.sqlite", form.survey)
     lost, odd = intake.loss(acknowledged, store)
     print(f"kills    {KILLS} times kill -9, {len(acknowledged):,} answers acknowledged, {store.spent():,} stored: "

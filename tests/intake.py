@@ -87,9 +87,9 @@ class Server:
         self.process.wait()
 
 
-async def posted(port, lines, links=32):
+async def posted(port, lines, links=32, got=None):
     """Post lines over some lasting connections; {line: status} of those that were answered."""
-    waiting, got = list(reversed(lines)), {}
+    waiting, got = list(reversed(lines)), {} if got is None else got
 
     async def client():
         try:
@@ -113,10 +113,12 @@ async def posted(port, lines, links=32):
     return got
 
 
-async def killed_while_posting(server, lines, after):
-    """Post lines, kill -9 the server when some answers have been acknowledged; what was."""
-    task = asyncio.create_task(posted(server.port, lines))
-    await asyncio.sleep(after)
+async def killed_while_posting(server, lines, enough):
+    """Post lines, kill -9 the server when enough answers have been acknowledged; what was."""
+    got = {}
+    task = asyncio.create_task(posted(server.port, lines, got=got))
+    while len(got) < enough and not task.done():
+        await asyncio.sleep(0.001)
     server.kill()
     return await task
 

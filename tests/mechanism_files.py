@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 
@@ -78,6 +79,7 @@ def ring(kind, joint, rng):
     return None if kind is None else makers[kind](joint)
 
 
+@functools.cache
 def mechanism(kind, notion, within, seed=0):
     """A sealed mechanism of a kind of law with a claim that is just true, or None where no level is finite."""
     rng = np.random.default_rng([seed, *map(ord, f"{kind}{notion}{within}")])

@@ -32,8 +32,6 @@ def faults(site: Path) -> list[str]:
 
 
 def _seen(browser: Any, site: Path, name: str, scheme: str) -> list[str]:
-    from axe_playwright_python.sync_playwright import Axe
-
     found: list[str] = []
     context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": 390, "height": 900})
     page = context.new_page()
@@ -45,12 +43,7 @@ def _seen(browser: Any, site: Path, name: str, scheme: str) -> list[str]:
     if unset := page.evaluate(UNSET):
         found.append(f"{unset} formulas are not set")
     if name in FIRST:
-        serious = [
-            v
-            for v in Axe().run(page, options={"preload": False}).response["violations"]
-            if v["impact"] in ("serious", "critical")
-        ]
-        found += [f"{v['id']} at {v['nodes'][0]['html'][:120]}" for v in serious]
+        found += chromium.serious(page)
     context.close()
     return found
 

@@ -23,11 +23,11 @@ from sfumato.optimise.master import InformationAim
 from sfumato.optimise.outside import meet
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
-SECONDS = 0.6
+SECONDS = 0.2  # of work
 
 
 def limited(joint, within, epsilon, seconds=SECONDS):
-    return bound(joint.p, within, epsilon, budget=Budget.of(seconds))
+    return bound(joint.p, within, epsilon, budget=Budget.of_work(seconds))
 
 
 def information(rows, p):
@@ -112,10 +112,10 @@ def test_at_a_point_the_bound_is_the_optimum():
 def test_the_bound_grows_with_epsilon_and_falls_with_the_radius(pair):
     joint = sf.datasets.adult(*pair)
     ball = sf.ChiSquareBall(joint)
-    levels = [bound(joint.p, ball, e, budget=Budget.of(1.5)).value for e in (0.1, 0.5, 1.5)]
+    levels = [bound(joint.p, ball, e, budget=Budget.of_work(0.3)).value for e in (0.1, 0.5, 1.5)]
 
     assert levels == sorted(levels)
-    wide = bound(joint.p, ball.widened(30), 0.1, budget=Budget.of(1.5)).value
+    wide = bound(joint.p, ball.widened(30), 0.1, budget=Budget.of_work(0.3)).value
     assert wide <= levels[0] * 1.01
 
 
@@ -129,7 +129,7 @@ def test_permuted_tables_have_the_same_bound(joint, epsilon):
     assert one == pytest.approx(two, rel=2e-3)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(2, 6), st.sampled_from([-1.0, -0.5, 0.0, 0.5, 0.75]), st.integers(0, 2**31))
 def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
     """Random blocks, scaled into the two sides by the oracle of the set, are never worth more than the bound."""
@@ -152,7 +152,7 @@ def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
         assert (xlogx(w) @ q - w @ (q * (y + tilt))).max() <= found.value[0] + 1e-9
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(st.integers(2, 6), st.sampled_from([-1.0, 0.0, 0.5]), st.integers(0, 2**31))
 def test_a_tree_of_prices_serves_for_other_prices_and_other_floors_and_lower_roofs(values, order, seed):
     """Random blocks in {m ≥ floor, M ≤ roof}, means and all, are never worth more than what a tree of {1, E} proves."""
@@ -192,12 +192,12 @@ def test_the_reach_of_a_set_is_that_of_the_oracle(mass, k, order):
 def test_large_tables_have_a_bound_in_time(shape, n):
     rng = np.random.default_rng(5)
     joint = sf.Joint.from_counts(rng.multinomial(n, rng.dirichlet(np.full(shape[0] * shape[1], 0.5))).reshape(shape))
-    began = time.monotonic()
+    began = time.thread_time()
 
-    found = limited(joint, sf.ChiSquareBall(joint), 0.5, 2)
+    found = limited(joint, sf.ChiSquareBall(joint), 0.5, 1)
 
     assert 0 < found.value <= joint.entropy
-    assert time.monotonic() - began < 6
+    assert time.thread_time() - began < 5
 
 
 def test_a_value_that_is_reached_ends_the_search():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.strategies import boundary_points, joints, mechanisms, random_layout,
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.outward import dot_down, down, log_up, up
+from sfumato.certification.outward import dot_down, down, exp_range, log_near, log_up, power, up
 from sfumato.certification.proving import proved
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -196,3 +197,37 @@ def test_the_identity_is_told_and_proved_where_it_is_private(method):
     design = sf.design(ball, 3.0, method, reads="useful")
     assert design.details["strength"] == math.inf
     assert design.certificate.level <= 3.0
+
+
+@pytest.mark.parametrize("k", [1, 30, 52, 100, 148, 200, 500, 1000])
+def test_logarithms_next_to_zero_are_rounded_up_and_by_no_more_than_two_floats(k):
+    ratio = 1 + Fraction(1, 2**k)
+    with localcontext() as context:
+        context.prec = 700
+        true = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+        above = Decimal(log_up(ratio))
+
+        assert true <= above <= true * (1 + Decimal(2) ** -51)
+
+
+@given(st.floats(1e-12, 1e12), st.floats(-30, 30))
+def test_powers_are_enclosed(x, r):
+    with localcontext() as context:
+        context.prec = 60
+        exact = (Decimal(x).ln() * Decimal(r)).exp()
+    low, high = power(np.array([x]), r)
+    if 1e-290 < exact < Decimal("1e290"):
+        assert Decimal(float(low[0])) <= exact <= Decimal(float(high[0]))
+        assert high[0] <= low[0] * (1 + 1e-9)
+    log, error = log_near(x)
+    assert abs(Decimal(float(log)) - Decimal(x).ln()) <= Decimal(float(error))
+    if abs(r) < 600:
+        low, high = exp_range(np.array([r]))
+        assert Decimal(float(low[0])) <= Decimal(r).exp() <= Decimal(float(high[0]))
+
+
+def test_powers_at_the_ends():
+    assert [float(x[0]) for x in power(np.array([0.0]), 2.0)] == [0, 0]
+    assert [float(x[0]) for x in power(np.array([0.0]), -2.0)] == [math.inf, math.inf]
+    low, high = power(np.array([1e-305]), 0.5)
+    assert low[0] == 0 and high[0] >= 1e-150

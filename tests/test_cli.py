@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -20,8 +19,6 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.cli import COMMANDS, EXIT_CODES, cli
 from sfumato.mechanism import Claim
-from sfumato.releasing.basis import divided as split
-from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]  # proved without a ball: quick where the design does not matter
 WRITTEN = ["out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html", "out.tables.csv"]
@@ -182,19 +179,6 @@ def test_split_designs_on_rows_that_are_not_released(people, out):
     assert 20 < said["design_data"]["rows"] < 110
 
 
-def test_the_two_parts_of_a_split_are_the_table_whatever_is_read():
-    table = pa.table({"a": [str(i) for i in range(5000)], "b": ["x"] * 5000})
-    first, second = split(open_source(table), 0.2)
-
-    def values(part, kept=()):
-        return [x for batch in part.batches(["a"], kept) for x in batch.column("a").to_pylist()]
-
-    assert values(first) == values(first, ["b"])
-    assert Counter(values(first) + values(second)) == Counter(table.column("a").to_pylist())
-    assert 800 < len(values(first)) < 1200
-    assert values(split(open_source(table), 0.2)[0]) != values(first)
-
-
 def test_useful_columns_are_found_and_listed(people, out):
     done = release(people, out)
 
@@ -294,13 +278,6 @@ def test_json_is_one_document_on_stdout(people, out):
     assert said["files"]["table"] == str(out)
     assert said["bits"]["kept"] <= said["bits"]["ceiling"] + 1e-9
     assert done.stderr == "" and said["design_data"]["source"] == "public"
-
-
-def test_epsilon_zero_releases_rows_that_ignore_the_input(people, out):
-    run("release", people, "--secret", "sex", "--useful", "town", "--epsilon", 0, "--out", out, "--anyway", *FAST)
-
-    said = json.loads(run("verify", out.parent / "out.mechanism.json", "--json").stdout)
-    assert said["claim"]["level"] == 0
 
 
 def test_a_time_limit_is_passed_on_or_said_to_be_needless(people, out):

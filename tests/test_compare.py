@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
-import io
 import itertools
 import json
 import math
-import os
-import re
 import stat
-import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import epsilons, joints, mechanisms
 
 import sfumato as sf
-from sfumato.cli import cli
-from sfumato.comparing import Comparison, Point, curve, measuring, workers
+from sfumato.comparing import curve, measuring, workers
 from sfumato.comparing.measuring import covariance, precision, realised, untouched
-from sfumato.comparing.page import advice, error_picture, kept_picture, page, recommended
-from sfumato.comparing.pictures import Axes, ChartLine, chart
 from sfumato.comparing.results import cache_folder
-from sfumato.comparing.running import ENTRANTS, PLAIN, levels
+from sfumato.comparing.running import ENTRANTS, levels
 
 CLOSED = ["ir", "srr", "cr", "grr", "oue", "plain-grr", "plain-olh"]
 JOINT = sf.Joint.from_counts([[40, 25, 60], [30, 70, 20]], secret=["ill", "well"], useful=["a", "b", "c"])
@@ -41,10 +31,6 @@ def own_cache(tmp_path, monkeypatch):
 
 def quick(methods=CLOSED, epsilon=(0.5, 1.0), **options):
     return sf.compare(JOINT, epsilon=epsilon, methods=methods, workers=1, **options)
-
-
-def run(*args):
-    return CliRunner().invoke(cli, [str(a) for a in args])
 
 
 # --- who takes part -------------------------------------------------------------------------------------------------
@@ -258,11 +244,12 @@ def test_the_first_picture_comes_before_any_search_has_answered(monkeypatch):
 
 
 def test_methods_that_help_each_other_are_one_strand_and_the_others_none():
-    tasks = [(m, e) for m in ("ballopt", "polyopt", "pml", "lip") for e in (0.5, 1.0)]
     both = (0.5, 1.0)
-    assert (("ballopt", both), ("pml", both)) in workers.strands_of(tasks)
+    tasks = [(m, e) for m in ("ballopt", "polyopt", "precise", "precise-useful", "pml", "lip") for e in both]
+    for one, helped in (("ballopt", "pml"), ("precise", "precise-useful")):
+        assert ((one, both), (helped, both)) in workers.strands_of(tasks)
     assert sorted(x for s in workers.strands_of(tasks) for x in workers.tasks_of(s)) == sorted(tasks)
-    assert len(workers.strands_of([x for x in tasks if x[0] != "ballopt"])) == 6
+    assert len(workers.strands_of([x for x in tasks if x[0] not in ("ballopt", "precise")])) == 7
 
 
 def test_a_bound_that_another_method_proved_holds_for_the_one_it_helps():
@@ -283,6 +270,16 @@ def test_a_method_that_tells_everything_is_not_designed_at_a_larger_level(monkey
     alone = sf.compare(JOINT, epsilon=[6.0], methods=["ldp"], cache=False, workers=1).points[0]
     assert alone.kept == pytest.approx(found[2].kept, rel=1e-6) and alone.level == pytest.approx(found[2].level, rel=1e-6)
     assert found[0].at_larger(1.0, JOINT) is None and found[2].at_larger(1.0, JOINT) is None
+
+
+def test_what_tells_everything_is_measured_at_truths_by_the_level_that_it_stands_for(monkeypatch):
+    asked, made = [], measuring._alone
+    monkeypatch.setattr(measuring, "_alone", lambda asked_of, e, method: asked.append(e) or made(asked_of, e, method))
+    near, far = measuring.measured(sf.ChiSquareBall(JOINT), [("pml", (2.0, 40.0))], n=JOINT.n)
+
+    assert asked == [2.0] and near.kept == far.kept == pytest.approx(JOINT.entropy, rel=1e-6)
+    assert near.realised.share == 0.0 and far.realised.share == 1.0  # odds of the secret end where weights do
+    assert replace(near.realised, share=1.0) == far.realised
 
 
 def test_a_method_that_does_not_apply_gets_a_line():
@@ -335,141 +332,3 @@ def test_a_joint_without_rows_asks_for_a_set():
         sf.compare(bare, epsilon=[1.0])
     found = sf.compare(sf.Exactly(bare), epsilon=[1.0], methods=["grr", "plain-olh"], workers=1)
     assert found.n is None and all(p.precision is None and p.realised is None for p in found.points)
-
-
-# --- what is shown --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_advice_weighs_only_mechanisms_with_the_same_promise():
-    found = quick(["nr", "ballopt", "precise", "grr", "plain-oue"], [1.0])
-    best = {a.aim: a for a in advice(found.at(1.0))}
-    assert best["Most bits"].method == "ballopt"  # nr keeps more, at the counts alone
-    assert best["Best estimates of the whole table"].method == "precise"
-    assert {p.method for p in found.points} == {"nr", "ballopt", "precise", "grr", "plain-oue"}
-    assert advice(()) == ()
-
-
-def test_pictures_are_well_formed_described_and_finite():
-    found = quick([*CLOSED, "nr"], [0.1, 1.0, 3.0])
-    for text in (kept_picture(found, 1.0), error_picture(found, 1.0), error_picture(found, 1.0, "joint")):
-        tree = ElementTree.fromstring(text)
-        names = [e.tag.split("}")[1] for e in tree]
-        assert names[:2] == ["title", "desc"] and "best with" in tree[1].text
-        assert "nan" not in text and "inf" not in text.replace("information", "")
-    text = page(found, 1.0)
-    script = re.search(r"<script>(.*)</script>", text, re.S)[1]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
-    assert text.count("://") == text.count("http://www.w3.org/2000/svg") == 2
-
-
-def test_three_methods_are_recommended_in_fixed_colours_and_every_name_is_explained():
-    found = quick([*CLOSED, "nr"], [0.5, 1.0, 3.0])
-    chosen = recommended(found.at(1.0))
-    text = page(found, 1.0)
-
-    assert len(chosen) == 3 and "nr" not in chosen
-    for picture in (kept_picture(found, 1.0), error_picture(found, 1.0)):
-        for i, name in enumerate(chosen):
-            assert f'class="c{i} n"' not in picture or re.search(rf'class="c{i} n"[^>]*>{name}<', picture)
-    for method in found.methods:
-        assert re.search(rf">{method}</th><td class=\"what\">[A-Z]", text), method
-
-
-@pytest.mark.parametrize("points", [(), ((1.0, 0.5),), ((1.0, 0.0), (2.0, 0.0)), ((1.0, math.inf), (2.0, 0.1))])
-def test_a_chart_of_little_is_still_a_chart(points):
-    text = chart(Axes("<t>", "x & y", "y", log_y=True), [ChartLine("<script>", points)], "a < b")
-    ElementTree.fromstring(text)
-    assert "<script>" not in text
-
-
-def test_the_table_holds_a_record_for_every_method_and_level():
-    found = quick([*CLOSED, "distortion"])
-    rows = list(csv.DictReader(io.StringIO(found.csv())))
-    assert len(rows) == len(found.points) + len(found.missing) == 2 * (len(CLOSED) + 1)
-    by = {(r["method"], float(r["epsilon"])): r for r in rows}
-    for p in found.points:
-        assert by[p.method, p.epsilon]["kept"] == ("" if p.kept is None else repr(p.kept))
-    assert isinstance(found, Comparison) and isinstance(found.points[0], Point)
-
-
-@pytest.fixture
-def people(tmp_path):
-    path = tmp_path / "people.csv"
-    rows = [f"{s},{u}" for s, row in zip(JOINT.secret.columns[0].labels, JOINT.counts, strict=True)
-            for u, k in zip("abc", row, strict=True) for _ in range(k)]
-    path.write_text("\n".join(["health,town", *rows]) + "\n")
-    return path
-
-
-def compare_people(people, *args):
-    return run("compare", people, "--secret", "health", "--useful", "town", "--methods", ",".join(CLOSED),
-               "--epsilon", "0.5,1,2", "--workers", 1, *args)
-
-
-def test_the_command_shows_tables_and_writes_files(people, tmp_path):
-    out = tmp_path / "compared"
-    said = compare_people(people, "--out", out)
-    assert said.exit_code == 0, said.output
-    assert "Advice at ε = 1" in said.output and "▁" in said.output and "\x1b" not in said.output
-    assert {p.name for p in out.iterdir()} == {
-        "compare.csv", "compare.json", "compare.html", "kept.svg", "errors-useful.svg", "errors-joint.svg"
-    }
-    assert all(stat.S_IMODE(p.stat().st_mode) == 0o600 for p in out.iterdir())
-    first = {p.name: p.read_bytes() for p in out.iterdir()}
-    assert compare_people(people, "--out", out).output == said.output
-    assert {p.name: p.read_bytes() for p in out.iterdir()} == first
-
-
-@pytest.mark.parametrize("columns", [60, 80, 160])
-def test_lines_fit_the_terminal(people, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    said = compare_people(people)
-    assert max(map(len, said.output.splitlines())) <= columns
-
-
-def test_the_command_speaks_json(people):
-    said = compare_people(people, "--json")
-    found = json.loads(said.output)
-    assert found["n"] == JOINT.n and len(found["points"]) == 3 * len(CLOSED) and found["complete"]
-    assert {a["aim"] for a in found["advice"]} >= {"Most bits"}
-
-
-def test_an_interrupted_command_shows_what_is_done(people, monkeypatch):
-    real = workers.answers
-
-    def stopped(*args, **options):
-        for i, answer in enumerate(real(*args, **options)):
-            if i == 4:
-                raise KeyboardInterrupt
-            yield answer
-
-    monkeypatch.setattr(workers, "answers", stopped)
-    said = compare_people(people)
-    assert said.exit_code == 130
-    assert "Interrupted" in said.output and "Kept of a record" in said.output
-
-
-@pytest.mark.parametrize("args, words", [
-    (["--epsilon", "1:0"], "larger one"), (["--methods", "gr"], "Did you mean"), (["--secret", "helth"], "Did you mean"),
-    (["--time-limit", "-1"], "--time-limit"), (["--confidence", "3"], "confidence"),
-])
-def test_the_command_explains_wrong_arguments(people, args, words):
-    base = ["compare", people, "--useful", "town", "--methods", "grr", "--secret", "health"]
-    said = run(*(base[:-2] if "--secret" in args else base), *args)
-    assert said.exit_code == 2 and words in said.output
-
-
-def test_a_folder_that_cannot_be_made_leaves_nothing(people, tmp_path):
-    (tmp_path / "taken").write_text("mine")
-    said = compare_people(people, "--out", tmp_path / "taken" / "deep", "--epsilon", "1")
-    assert said.exit_code == 6 and (tmp_path / "taken").read_text() == "mine"
-
-
-def test_adult_needs_no_file_and_plain_protocols_are_for_scale(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    said = run("compare", "adult", "--secret", "sex", "--useful", "race", "--methods", "ir,plain-grr", "--epsilon", "1",
-               "--workers", 1)
-    assert said.exit_code == 0 and "plain-grr *" in said.output and PLAIN[0] == "plain-grr"
-    assert not os.listdir(tmp_path) or os.listdir(tmp_path) == ["cache"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.comparing.measuring import precision
 from sfumato.errors import InputError
 from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
@@ -13,11 +14,11 @@ JOINT = sf.Joint.from_counts([[300, 120, 80], [90, 260, 150]])
 
 
 @pytest.mark.parametrize("method", ["ballopt", "precise"])
-def test_a_curve_is_monotone_private_at_every_point_and_as_good_as_designs_alone(method):
+def test_a_curve_is_monotone_private_at_every_point_and_as_good_as_designs_alone(method, patient):
     ball = sf.ChiSquareBall(JOINT)
 
     made = sf.designs(ball, EPSILONS, method)
-    alone = [sf.design(ball, e, method, time_limit=1.0) for e in EPSILONS]
+    alone = [sf.design(ball, e, method, time_limit=0.5) for e in EPSILONS]
 
     sign = 1 if method == "ballopt" else -1  # errors fall
     values = np.array([sign * d.value for d in made])
@@ -87,13 +88,46 @@ def test_levels_that_are_searched_together_have_private_rows_each_and_gain():
     levels[1].enough = -np.inf  # it lends rows, and nothing is sought there
 
     assert all(map(joinable, cones))
-    Together(levels).run(Budget.of_work(2.0), calm=1)
+    Together(levels).run(Budget.of_work(2.0), once=1e-4)
 
     for level in levels:
         rows, weights = level.master.used()
         assert level.cone.cuts(rows).greatest(len(rows)).max() < 1e-4
         assert np.allclose(weights @ rows, 1.0)
     assert levels[0].master.value > 0.1 < levels[2].master.value and levels[1].master.value == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("within", [sf.ChiSquareBall(JOINT), sf.RenyiBall(JOINT, alpha=0.5, radius=0.01)])
+def test_a_step_of_the_barrier_is_newtons_by_differences_of_its_value_whoever_shares_its_pairs(within):
+    from sfumato.optimise.moves.barrier import BallMover, Barrier
+
+    rng, cone = np.random.default_rng(6), RatioCone(within, 1.0)
+    mover, size, pairs = BallMover(cone), 20, (np.array([0, 1]), np.array([1, 0]))
+    E, heat, costs = np.full((size, 1), cone.E), np.full(size, 50.0), rng.normal(size=(size, JOINT.p.size))
+    shared = Barrier(mover, *pairs, E)
+    x = mover._inside(shared, cone.coordinates.unit(np.exp(rng.normal(size=costs.shape))))
+    own = Barrier(mover, *(np.tile(s, (size, 1)) for s in pairs), E)
+
+    (step, rise), again = shared.newton(x, costs, heat), own.newton(x, costs, heat)
+
+    h = 1e-3 / (1 + rise)
+    below, here, above = (shared.value(x.moved(step, t), costs, heat)[0] for t in (-h, 0 * h, h))
+    assert np.allclose((above - below) / (2 * h), rise, rtol=1e-4)  # the slope of the barrier along the step
+    assert np.allclose((2 * here - above - below) / h**2, rise, rtol=1e-2)  # and its curvature: there both agree
+    assert np.allclose(step, again[0]) and np.allclose(rise, again[1])
+    assert np.allclose(step[:, : JOINT.p.size] @ cone.coordinates.p, 0.0, atol=1e-9)  # the mass of a row stays
+
+
+def test_a_search_for_one_target_that_begins_with_designs_for_another_does_not_lose():
+    ball, options = sf.ChiSquareBall(JOINT), {"working": 0.3, "bounded": False, "once": 1e-2}
+    whole = sf.designs(ball, EPSILONS, "precise", **options)
+    starts = [x.mechanism for x in whole]
+
+    found = sf.designs(ball, EPSILONS, "precise", target="useful", starts=starts, **options)
+
+    for start, design in zip(starts, found, strict=True):
+        assert design.certificate.holds
+        assert design.value <= precision(start, JOINT, JOINT.n).useful.standard_error * (1 + 1e-6)
 
 
 def test_rows_of_one_level_become_private_rows_of_another():

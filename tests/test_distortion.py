@@ -372,3 +372,20 @@ def test_labels_that_are_no_numbers_need_values():
     with pytest.raises(sf.InputError, match="rldp"):
         sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", notion="ldp", values=[0, 1])
     assert problem_of(Task(sf.Exactly(joint), 1.0), measured(joint.useful, "squared", [0, 1]), (True, True)).radius == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-7])
+def test_next_to_a_level_of_nothing_the_best_constant_law_is_found_at_once(epsilon):
+    """Over any distribution it mixes outputs; one output alone loses a third more."""
+    joint = sf.Joint.from_counts(np.random.default_rng(4).integers(1, 60, (3, 4)))
+    made = sf.design(sf.Anything(joint), epsilon, "distortion", distance="absolute", values=range(4), robust_utility=True)
+
+    assert made.value <= made.bound * (1 + 1e-6)
+
+
+def test_a_design_tells_its_bound_on_the_side_on_which_it_holds():
+    joint = sf.Joint.from_counts(np.random.default_rng(4).integers(1, 60, (3, 4)))
+    for method, options in (("distortion", {"values": range(4)}), ("srr", {}), ("hamming", {})):
+        made = sf.design(joint, 0.5, method, **options)
+        told = float(repr(made).split("bound ")[1].split(",")[0])
+        assert told <= made.bound if made.unit == "of distance" else told >= made.bound

@@ -26,7 +26,6 @@ from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
     generated,
-    information,
     ldp_rows,
     likelihood,
     lip_rows,
@@ -35,7 +34,6 @@ from sfumato.optimise.funnel.products import best_product, paper_product, produc
 from sfumato.optimise.funnel.secrecy import kernel, reduced
 from sfumato.privacy.beliefs import product_level
 from sfumato.uncertainty.shifts import worst_shifts
-from sfumato.utility.information import binned, unary_information
 
 seeds, epsilons = st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 1.0, 2.0])
 
@@ -370,31 +368,6 @@ def test_bernstein_coefficients_never_call_a_negative_quartic_positive(quartic, 
         assert (sum(c * (x / (1 + x)) ** i * (1 / (1 + x)) ** (4 - i) for i, c in enumerate(quartic)) >= -1e-9).all()
 
 
-def test_unary_information_by_listing_and_by_bins():
-    rng = np.random.default_rng(2)
-    p, on, off = rng.dirichlet(np.ones(8)), 0.5, 1 / (math.e + 1)
-    bits = ((np.arange(256)[:, None] >> np.arange(8)) & 1).astype(bool)
-    base = np.where(bits, off, 1 - off)
-    q = [np.where(bits[:, x], on, 1 - on) * np.prod(np.delete(base, x, 1), axis=1) for x in range(8)]
-    truth = information(np.array(q).T, p)
-    assert unary_information(p, on, off).middle == pytest.approx(truth, abs=1e-12)
-    g, h = on / off, (1 - on) / (1 - off)
-    low, high = binned(p, off, g, h, 1 << 12)
-    first = on * math.log(g) + (1 - on) * math.log(h)
-    assert first - high <= truth + 1e-12 and truth <= first - low + 1e-12 and high - low < 1e-6
-
-
-def test_information_of_many_unary_outputs_is_enclosed_and_agrees_with_counting():
-    rng = np.random.default_rng(4)
-    joint = sf.Joint.from_counts(rng.integers(1, 30, (2, 30)))
-    made = sf.design(sf.Exactly(joint), 1.0, "oue", notion="lip", reads="useful")
-    assert 0 < made.information.within < 1e-6 and 0 < made.information.secret < made.value < joint.entropy_useful
-    assert any("enclosure" in note for note in made.notes)
-    equal = sf.Joint.from_counts(np.full((2, 40), 3))
-    exact = sf.design(sf.Exactly(equal), 1.0, "sue", notion="ldp", reads="useful")
-    assert exact.information.within == 0.0 and exact.information.secret == pytest.approx(0, abs=1e-12)
-
-
 @pytest.mark.parametrize("budget", [0.0, 0.02, 10.0])
 def test_the_average_case_funnel_respects_its_budget_and_says_what_it_is(budget):
     joint = sf.Joint.from_counts(np.random.default_rng(4).integers(1, 90, (3, 5)))
@@ -410,13 +383,3 @@ def test_funnel_methods_name_the_sets_they_cannot_design_for(method):
     joint = sf.Joint.from_counts([[3, 1], [1, 2]])
     with pytest.raises(InputError):
         sf.design(sf.Anything(joint), epsilon=1, method=method)
-
-
-def test_figures_are_listed_and_run(tmp_path):
-    from sfumato.reproduce import FIGURES, reproduce
-
-    assert {f"001-fig{k}" for k in range(3, 9)} <= set(FIGURES)
-    assert reproduce("001-fig8", tmp_path).startswith("001-fig8: reproduced")
-    assert (tmp_path / "001-fig8.csv").exists()
-    with pytest.raises(InputError, match="Did you mean"):
-        reproduce("001-fig33", tmp_path)

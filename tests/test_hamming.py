@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import sfumato as sf
+from sfumato.optimise.loss.hamming import level_at, loss_at
 from sfumato.reproduce.hamming_figures import SIX, TEN, class_one, permuted, printed
 
 
@@ -167,3 +168,24 @@ def test_a_budget_that_a_constant_answer_just_meets_needs_no_epsilon(rows):
     assert 0 < below.bound <= below.epsilon
     if len(rows) == 1:
         assert below.epsilon == pytest.approx(known_source(np.array(rows[0]), budget * (1 - 1e-6)), rel=1e-6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10**6), share=st.floats(0.01, 0.99))
+def test_the_least_level_and_the_least_loss_at_one_source_are_readings_of_one_curve(seed, share):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(int(rng.integers(2, 9)), rng.choice([0.3, 1.0, 5.0])))
+    budget = share * (1 - p.max())
+    e = level_at(p, budget)
+
+    assert np.log(e) == pytest.approx(known_source(p, budget), abs=1e-9)
+    assert loss_at(p, e) == pytest.approx(budget, rel=1e-9)
+
+
+def test_a_bound_holds_where_the_best_constant_just_meets_the_budget_at_the_worst_source():
+    """There the bound of one source jumps to 0, and the last digits of the prices decided on which side it lay."""
+    rng = np.random.default_rng(2)
+    rng.dirichlet(np.ones(2), size=1)
+    found = sf.least_epsilon(rng.dirichlet(np.ones(3), size=2), 0.6)
+
+    assert found.bound == pytest.approx(found.epsilon, abs=1e-9) and found.epsilon > 0.1

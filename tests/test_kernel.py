@@ -35,10 +35,15 @@ from sfumato_kernel import exact, laws, verdict
 from sfumato_kernel import verdict as bundles
 from sfumato_kernel.exact import level
 
-DOCUMENTS = mechanism_files.documents()
 CLOSE = 2e-9  # what floats leave of a proof over a ball
 SEARCHED = 2e-8  # nats that a law on outputs, searched by steps, may leave of a leakage
 LOOSE = {"renyi-ball"}  # where the kernel is closer than the fast proof, never the other way
+
+
+@pytest.fixture(scope="module")
+def honest():
+    """Files of every law, notion and set."""
+    return mechanism_files.documents()
 
 
 def refused(document):
@@ -80,17 +85,17 @@ def test_the_kernel_and_the_fast_proof_agree(kind, notion, within):
             assert kernel.verify(mechanism_files.data(made)).proved
 
 
-def test_the_page_says_what_the_kernel_does_with_every_law_notion_and_set():
-    found = kernel_table.outcomes(DOCUMENTS)
+def test_the_page_says_what_the_kernel_does_with_every_law_notion_and_set(honest):
+    found = kernel_table.outcomes(honest)
     assert set(found) == {(law, *row) for law in LAWS for row in kernel_table.ROWS}
     page = (Path(__file__).parents[1] / "docs" / "mechanism-file.md").read_text()
     assert kernel_table.table(found) in page
 
 
 @pytest.mark.parametrize(("notion", "within"), kernel_table.not_made())
-def test_a_notion_over_a_set_that_it_has_no_meaning_for_is_no_claim(notion, within):
-    document = next(d for d in DOCUMENTS if d["law"]["kind"] == "table" and d["claim"]["notion"] == "rldp")
-    sets = {d["claim"]["within"]["kind"]: d["claim"]["within"] for d in DOCUMENTS if (d.get("claim") or {}).get("within")}
+def test_a_notion_over_a_set_that_it_has_no_meaning_for_is_no_claim(honest, notion, within):
+    document = next(d for d in honest if d["law"]["kind"] == "table" and d["claim"]["notion"] == "rldp")
+    sets = {d["claim"]["within"]["kind"]: d["claim"]["within"] for d in honest if (d.get("claim") or {}).get("within")}
     claim = {"notion": notion, "epsilon": 100.0} | ({"alpha": 2.0, "beta": 1.0} if notion == "leakage" else {})
     claim |= {} if within is None else {"within": sets.get(within, {"kind": within})}
     with pytest.raises(kernel.Malformed):
@@ -98,9 +103,9 @@ def test_a_notion_over_a_set_that_it_has_no_meaning_for_is_no_claim(notion, with
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_second_promise_for_any_distribution_is_proved_exactly_beside_the_first(law):
+def test_a_second_promise_for_any_distribution_is_proved_exactly_beside_the_first(honest, law):
     """At the least double whose e^ε is reached, and no longer at half of it."""
-    document = next(d for d in DOCUMENTS if d["law"]["kind"] == law and d["claim"]["notion"] == "mi")
+    document = next(d for d in honest if d["law"]["kind"] == law and d["claim"]["notion"] == "mi")
     found = kernel.admitted(forging.sealed(document))
     ratio = exact.everywhere(found.law)
     least = level(ratio)
@@ -114,8 +119,8 @@ def test_a_second_promise_for_any_distribution_is_proved_exactly_beside_the_firs
 
 
 @pytest.mark.parametrize("place", [(), ("claim",), ("claim", "within"), ("law",), ("design",), ("useful", 0)])
-def test_a_field_that_is_not_described_is_refused_wherever_it_stands(place):
-    document = json.loads(json.dumps(next(d for d in DOCUMENTS if d["claim"].get("within"))))
+def test_a_field_that_is_not_described_is_refused_wherever_it_stands(honest, place):
+    document = json.loads(json.dumps(next(d for d in honest if d["claim"].get("within"))))
     node = document
     for key in place:
         node = node[key]
@@ -149,8 +154,8 @@ def test_what_a_tree_promises_is_true_where_its_tables_are_the_truth(seed):
     assert max(max(row) / min(row) for row in both) <= found
 
 
-def test_a_custom_set_is_not_something_the_kernel_proves():
-    document = json.loads(json.dumps(next(d for d in DOCUMENTS if d.get("claim", {}).get("within"))))
+def test_a_custom_set_is_not_something_the_kernel_proves(honest):
+    document = json.loads(json.dumps(next(d for d in honest if d.get("claim", {}).get("within"))))
     document["claim"]["within"] = {"kind": "custom", "name": "mine"}
     document["claim"]["notion"], document["claim"]["epsilon"] = "rldp", 1e-6
     with pytest.raises(kernel.Beyond, match="defined by code"):
@@ -222,17 +227,17 @@ def test_the_widest_words_stay_within_int64():
 
 # Forging.
 
-def test_next_to_nothing_is_as_true_of_a_constant_law_as_nothing():
-    document = next(d for d in DOCUMENTS if d["law"]["kind"] == "constant" and d["claim"]["notion"] == "ldp")
+def test_next_to_nothing_is_as_true_of_a_constant_law_as_nothing(honest):
+    document = next(d for d in honest if d["law"]["kind"] == "constant" and d["claim"]["notion"] == "ldp")
     for epsilon in (0.0, 5e-324, 1e-300, 1e-40):
         assert kernel.verify(forging.sealed({**document, "claim": {"notion": "ldp", "epsilon": epsilon}})).proved
 
 
 @settings(max_examples=400)
 @given(st.integers(0, 2**48))
-def test_no_forged_file_is_accepted_that_the_oracle_calls_false(seed):
+def test_no_forged_file_is_accepted_that_the_oracle_calls_false(honest, seed):
     rng = random.Random(seed)
-    document = forging.mutated(rng.choice(DOCUMENTS), rng)
+    document = forging.mutated(rng.choice(honest), rng)
     data = forging.sealed(document)
     try:
         kernel.verify(data)
@@ -243,9 +248,9 @@ def test_no_forged_file_is_accepted_that_the_oracle_calls_false(seed):
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**48))
-def test_verify_refuses_what_the_kernel_refuses(tmp_path_factory, seed):
+def test_verify_refuses_what_the_kernel_refuses(honest, tmp_path_factory, seed):
     rng = random.Random(seed)
-    data = forging.sealed(forging.mutated(rng.choice(DOCUMENTS), rng))
+    data = forging.sealed(forging.mutated(rng.choice(honest), rng))
     try:
         kernel.verify(data)
         return
@@ -259,9 +264,9 @@ def test_verify_refuses_what_the_kernel_refuses(tmp_path_factory, seed):
         sf.verify(path)
 
 
-def test_the_oracle_finds_no_fault_in_honest_files_and_one_in_false_ones():
-    assert all(forging.is_false(d) is None for d in DOCUMENTS)
-    lies = [d for d in DOCUMENTS if d["format"] == "sfumato/mechanism" and d["claim"]["notion"] in ("ldp", "mi")
+def test_the_oracle_finds_no_fault_in_honest_files_and_one_in_false_ones(honest):
+    assert all(forging.is_false(d) is None for d in honest)
+    lies = [d for d in honest if d["format"] == "sfumato/mechanism" and d["claim"]["notion"] in ("ldp", "mi")
             and d["claim"]["epsilon"] > 0.01]
     assert len(lies) > 8
     for document in lies:
@@ -283,9 +288,9 @@ def test_monstrous_files_are_refused_within_seconds(tmp_path, data):
     assert time.process_time() - start < 10
 
 
-def test_a_table_of_ten_megabytes_is_answered_within_seconds():
+def test_a_table_of_ten_megabytes_is_answered_within_seconds(honest):
     weights = [[2**30] * 10 for _ in range(65536)]
-    document = json.loads(json.dumps(next(d for d in DOCUMENTS if d.get("law", {}).get("kind") == "table" and d["claim"]["notion"] == "ldp")))
+    document = json.loads(json.dumps(next(d for d in honest if d.get("law", {}).get("kind") == "table" and d["claim"]["notion"] == "ldp")))
     document |= {"reads": "useful", "law": {"kind": "table", "bits": 46, "weights": weights, "meaning": "symbol"},
                  "useful": [{"name": "u", "labels": list("0123456789")}]}
     document.pop("design")
@@ -319,7 +324,7 @@ def test_small_files_that_ask_for_great_work_are_answered_within_seconds(change)
 
 # A verifier alone.
 
-def test_the_wheel_holds_all_that_the_verifier_needs(tmp_path):
+def test_the_wheel_holds_all_that_the_verifier_needs(honest, tmp_path):
     """A zip of what kernel/pyproject.toml names, as a wheel is, proves a file with no other package in reach."""
     home, files = Path(kernel.__file__).parent, tmp_path / "wheel.zip"
     described = tomllib.loads((Path(__file__).parents[1] / "kernel" / "pyproject.toml").read_text())["tool"]["setuptools"]
@@ -329,7 +334,7 @@ def test_the_wheel_holds_all_that_the_verifier_needs(tmp_path):
     with zipfile.ZipFile(files, "w") as wheel:
         for path in home.glob("*.py"):
             wheel.write(path, f"sfumato_kernel/{path.name}")
-    (tmp_path / "m.json").write_bytes(forging.sealed(DOCUMENTS[0]))
+    (tmp_path / "m.json").write_bytes(forging.sealed(honest[0]))
     script = (f"import sys, runpy; sys.path.insert(0, {str(files)!r}); sys.argv[1:] = [{str(tmp_path / 'm.json')!r}]; "
               "runpy.run_module('sfumato_kernel', run_name='__main__')")
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True)
@@ -343,9 +348,9 @@ def test_the_kernel_imports_itself_and_the_standard_library_alone():
             assert {n.split(".")[0] for n in names} <= {*sys.stdlib_module_names, "sfumato_kernel"}
 
 
-def test_the_kernel_needs_nothing_but_the_standard_library(tmp_path):
+def test_the_kernel_needs_nothing_but_the_standard_library(honest, tmp_path):
     path = tmp_path / "m.json"
-    path.write_bytes(forging.sealed(DOCUMENTS[0]))
+    path.write_bytes(forging.sealed(honest[0]))
     home = Path(kernel.__file__).parents[1]
     script = (
         f"import sys; sys.path.insert(0, {str(home)!r}); import sfumato_kernel.__main__ as m; code = m.main([{str(path)!r}]); "
@@ -355,33 +360,33 @@ def test_the_kernel_needs_nothing_but_the_standard_library(tmp_path):
     assert out.splitlines()[-1] == "0 []"
 
 
-def test_exit_codes_of_the_kernel(tmp_path):
+def test_exit_codes_of_the_kernel(honest, tmp_path):
     from sfumato_kernel.__main__ import main
 
     path = tmp_path / "m.json"
-    document = next(d for d in DOCUMENTS if d["claim"]["notion"] == "ldp" and d["law"]["kind"] == "table")
+    document = next(d for d in honest if d["claim"]["notion"] == "ldp" and d["law"]["kind"] == "table")
     for change, code in (({}, 0), ({"epsilon": 1e-9}, 1), ({"notion": "x"}, 2)):
         path.write_bytes(forging.sealed({**document, "claim": {**document["claim"], **change}}))
         assert main([str(path)]) == code
     assert main([str(tmp_path / "nowhere")]) == 2 and main([]) == 2
 
 
-def test_the_certificate_of_a_claim_says_what_the_kernel_bounds():
-    document = next(d for d in DOCUMENTS if d["claim"]["notion"] == "ldp" and d["law"]["kind"] == "cells")
+def test_the_certificate_of_a_claim_says_what_the_kernel_bounds(honest):
+    document = next(d for d in honest if d["claim"]["notion"] == "ldp" and d["law"]["kind"] == "cells")
     found = kernel.admitted(forging.sealed(document))
     made = msgspec.json.decode(forging.sealed(document), type=sf.mechanism.file.MechanismRecord)
     assert certificate(sf.mechanism.file.mechanism_of(made)).level == pytest.approx(
         math.log(verdict.bound(found.law, found.table, "ldp", None, Fraction(1))))
 
 
-def test_no_decimal_is_rounded_by_a_context_that_is_not_the_kernels():
+def test_no_decimal_is_rounded_by_a_context_that_is_not_the_kernels(honest):
     """Operators of decimals round to the digits of the thread's context: with 3 of them every verdict is the same."""
     import decimal
 
-    documents = [d for d in DOCUMENTS if d["format"] == "sfumato/mechanism"][::3]
+    some = [d for d in honest if d["format"] == "sfumato/mechanism"][::3]
     with decimal.localcontext() as context:
         context.prec = 3
-        for document in documents:
+        for document in some:
             assert kernel.verify(forging.sealed(document)).proved
 
 

@@ -11,7 +11,9 @@ from tests.strategies import epsilons, joints, listed, matrices, mechanisms, sea
 
 import sfumato as sf
 from sfumato.mechanism import Mechanism, Table
+from sfumato.optimise.funnel import posteriors
 from sfumato.utility import information
+from sfumato.utility.information import binned, unary_information
 
 
 def with_joint(reads=None, **options):
@@ -141,3 +143,28 @@ def test_the_ceiling_bounds_the_identity_of_nothing_and_grows(joint, epsilon):
 
     assert joint.entropy_useful_given_secret - 1e-12 <= ceiling(joint, epsilon) <= joint.entropy + 1e-12
     assert ceiling(joint, epsilon) <= ceiling(joint, 2 * epsilon) + 1e-12
+
+
+def test_unary_information_by_listing_and_by_bins():
+    rng = np.random.default_rng(2)
+    p, on, off = rng.dirichlet(np.ones(8)), 0.5, 1 / (math.e + 1)
+    bits = ((np.arange(256)[:, None] >> np.arange(8)) & 1).astype(bool)
+    base = np.where(bits, off, 1 - off)
+    q = [np.where(bits[:, x], on, 1 - on) * np.prod(np.delete(base, x, 1), axis=1) for x in range(8)]
+    truth = posteriors.information(np.array(q).T, p)
+    assert unary_information(p, on, off).middle == pytest.approx(truth, abs=1e-12)
+    g, h = on / off, (1 - on) / (1 - off)
+    low, high = binned(p, off, g, h, 1 << 12)
+    first = on * math.log(g) + (1 - on) * math.log(h)
+    assert first - high <= truth + 1e-12 and truth <= first - low + 1e-12 and high - low < 1e-6
+
+
+def test_information_of_many_unary_outputs_is_enclosed_and_agrees_with_counting():
+    rng = np.random.default_rng(4)
+    joint = sf.Joint.from_counts(rng.integers(1, 30, (2, 30)))
+    made = sf.design(sf.Exactly(joint), 1.0, "oue", notion="lip", reads="useful")
+    assert 0 < made.information.within < 1e-6 and 0 < made.information.secret < made.value < joint.entropy_useful
+    assert any("enclosure" in note for note in made.notes)
+    equal = sf.Joint.from_counts(np.full((2, 40), 3))
+    exact = sf.design(sf.Exactly(equal), 1.0, "sue", notion="ldp", reads="useful")
+    assert exact.information.within == 0.0 and exact.information.secret == pytest.approx(0, abs=1e-12)

@@ -95,3 +95,12 @@ def test_information_under_ldp_is_randomised_response_for_two_equal_inputs():
     rr = np.array([[np.e, 1], [1, np.e]]) / (1 + np.e)
     assert found.value == pytest.approx(Shannon().of(rr, [0.5, 0.5]).value, abs=1e-9)
     assert found.level <= 1.0 and found.bound >= found.value - 1e-12
+
+
+def test_a_solver_that_gives_up_leaves_a_design_within_its_limit_and_a_bound():
+    """Clarabel's power cones end by an assertion here; tangents close the gap to what is told."""
+    p = np.random.default_rng(70).dirichlet(np.ones(4))
+    found = least_distortion(p, 1 - np.eye(4), [Limit(1.001, 1.0005, 0.7)], certified)
+
+    assert found.levels[0] < 0.7
+    assert found.bound <= found.value <= found.bound + 1e-4

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -258,3 +259,47 @@ def test_the_set_around_noisy_counts_covers_the_truth():
         hits += -2 * math.log(np.sqrt(near / near.sum() * p).sum()) <= simulated_radius(near, noise, 0.95, draws=200)
 
     assert hits >= 88  # 95 of 100, less three standard errors
+
+
+# Counts that are kept
+
+
+def even(folder):
+    """Two sexes and three towns, a thousand people of each."""
+    (folder / "people.csv").write_text("sex,town\n" + "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]}\n" for i in range(6000)))
+    return folder / "people.csv"
+
+
+def test_counts_are_kept_in_the_folder_that_was_said_and_found_there_again(folder, tmp_path):
+    other = tmp_path / "kept"
+    other.mkdir()
+    tables = [even(folder), even(tmp_path)]
+    first = [sf.plan(t, "sex", 1.0, "town", design="noisy", method="srr", public="all", counts_in=other) for t in tables]
+    for plan in first:
+        plan.keep()
+
+    again = [sf.plan(t, "sex", 1.0, "town", design="noisy", method="srr", public="all", counts_in=other) for t in tables]
+
+    assert len(list(other.iterdir())) == 2  # of tables of one name, each its own
+    assert [p.mechanism.joint.noise.draw for p in again] == [p.mechanism.joint.noise.draw for p in first]
+    assert not [p for p in (*folder.iterdir(), *tmp_path.iterdir()) if p.name.endswith(".counts.json")]
+
+
+def test_notes_tell_every_part_of_epsilon(folder):
+    table = even(folder)
+
+    def parts(useful=()):
+        plan = sf.plan(table, "sex", 2.0, useful, design="noisy", method="srr")
+        plan.keep()
+        said = [float(x) for note in plan.notes for x in re.findall(r"(?:^|: )ε(?:_d)? = ([\d.]+)", note)]
+        left = [float(x) for note in plan.notes for x in re.findall(r"([\d.]+) is left for the rows", note)]
+        return said, left, plan.mechanism.claim.epsilon
+
+    (said, (left,), promised), before = parts(), {p.name for p in folder.iterdir()}
+    assert len(said) == 3 and sum(said) + left == pytest.approx(2.0) and left == pytest.approx(promised)
+    counts = [p for p in folder.glob("*.counts.json") if sf.load_counts(p).counts is not None]
+    counts[0].unlink()  # those of the secret's labels stay, which were drawn alone
+
+    said, (left,), _ = parts()
+
+    assert sum(said) + left == pytest.approx(2.0) and {p.name for p in folder.iterdir()} == before

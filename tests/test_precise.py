@@ -23,7 +23,7 @@ JOINT = sf.datasets.adult("sex", "race")
 @given(joints(secrets=(2, 3), useful=(2, 4), empty_cells=False), epsilons(0.2, 2.0))
 def test_it_keeps_the_promise_and_is_no_worse_than_the_protocols(joint, epsilon):
     ball = sf.ChiSquareBall(joint)
-    made = sf.design(ball, epsilon, "precise", time_limit=5)
+    made = sf.design(ball, epsilon, "precise")
     found = precision(made.mechanism, joint, joint.n).joint.standard_error
     assert made.certificate.holds and made.certificate.level <= epsilon
     assert sf.level(made.mechanism, sf.RLDP(ball)) <= epsilon
@@ -36,7 +36,7 @@ def test_it_keeps_the_promise_and_is_no_worse_than_the_protocols(joint, epsilon)
 
 def test_each_target_is_estimated_best_by_its_own_design():
     ball = sf.ChiSquareBall(JOINT)
-    made = {t: sf.design(ball, 0.5, "precise", time_limit=3, target=t) for t in ("joint", "useful", "secret")}
+    made = {t: sf.design(ball, 0.5, "precise", working=0.5, target=t) for t in ("joint", "useful", "secret")}
     for target in made:
         error = {t: getattr(precision(d.mechanism, JOINT, JOINT.n), target).standard_error for t, d in made.items()}
         assert min(error, key=error.get) == target
@@ -75,7 +75,7 @@ def test_larger_tables_beat_unary_encoding_from_the_start():
     rng = np.random.default_rng(0)
     joint = sf.Joint.from_counts(rng.multinomial(30_000, rng.dirichlet(np.ones(36))).reshape(4, 9) + 1)
     ball = sf.ChiSquareBall(joint)
-    found = searched(ball, 1.0, goal(joint, "joint"), budget=Budget.of(2.0))
+    found = searched(ball, 1.0, goal(joint, "joint"), budget=Budget.of_work(0.5))
     usual = precision(sf.design(ball, 1.0, "oue").mechanism, joint, joint.n).joint.standard_error
     assert math.sqrt(found.error / joint.n) < usual
 
@@ -89,7 +89,7 @@ def errors(mechanism, joint, target, reads="both"):
 @given(joints(secrets=(2, 5), useful=(2, 6)), epsilons(0.2, 2.5), st.sampled_from(["joint", "useful", "secret"]))
 def test_no_protocol_with_the_same_promise_is_better(joint, epsilon, target):
     ball = sf.ChiSquareBall(joint)
-    made = sf.design(ball, epsilon, "precise", target=target, time_limit=4)
+    made = sf.design(ball, epsilon, "precise", target=target)
     assert made.certificate.holds and made.bound <= made.value * (1 + 1e-9)
     found = made.value**2 * joint.n
     for method in ("grr", "oue", "sue", "srr"):
@@ -104,7 +104,7 @@ def test_no_protocol_with_the_same_promise_is_better(joint, epsilon, target):
 @given(joints(secrets=(2, 4), useful=(2, 5)), epsilons(0.2, 2.0), st.integers(0, 2**32 - 1))
 def test_it_is_private_at_every_edge_of_the_ball(joint, epsilon, seed):
     ball = sf.ChiSquareBall(joint)
-    made = sf.design(ball, epsilon, "precise", time_limit=3)
+    made = sf.design(ball, epsilon, "precise")
     worst = max(realised(made.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
     assert worst <= epsilon + 1e-9
 
@@ -143,7 +143,7 @@ def test_a_table_with_useful_values_merged_is_not_estimated_better(table):
 ], ids=lambda w: f"{w.kind} {getattr(w, 'alpha', '')}")
 @pytest.mark.parametrize("reads", ["both", "useful"])
 def test_every_set_and_reading_is_designed_for(within, reads):
-    made = sf.design(within, 0.5, "precise", reads=reads, time_limit=2)
+    made = sf.design(within, 0.5, "precise", reads=reads)
     assert made.certificate.holds and made.bound <= made.value < math.inf
     usual = sf.design(within, 0.5, "grr", reads=reads).mechanism
     assert made.value**2 * JOINT.n <= errors(usual, JOINT, "useful" if reads == "useful" else "joint", reads) * (1 + 1e-9)
@@ -167,15 +167,15 @@ def test_each_target_stays_near_its_own_best():
 def test_weights_say_what_matters():
     ball, weights = sf.ChiSquareBall(JOINT), np.zeros(JOINT.shape)
     weights[0, 0] = 1.0
-    one = sf.design(ball, 0.5, "precise", time_limit=5, target=weights)
-    whole = sf.design(ball, 0.5, "precise", time_limit=5)
+    one = sf.design(ball, 0.5, "precise", working=0.5, target=weights)
+    whole = sf.design(ball, 0.5, "precise", working=0.5)
     assert one.value**2 * JOINT.n < errors(whole.mechanism, JOINT, weights)
-    both = sf.design(ball, 0.5, "precise", time_limit=5, target={"joint": 1, "useful": 2})
+    both = sf.design(ball, 0.5, "precise", working=0.5, target={"joint": 1, "useful": 2})
     assert both.value**2 * JOINT.n <= errors(whole.mechanism, JOINT, {"joint": 1, "useful": 2}) * (1 + 1e-3)
 
 
 def test_the_bound_is_near_on_a_small_table():
-    made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "precise", time_limit=20, target="secret")
+    made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "precise", working=1.0, target="secret")
     assert 0.97 * made.value < made.bound <= made.value
 
 
@@ -195,5 +195,5 @@ def test_sets_and_tables_it_is_not_for_are_refused():
 
 
 def test_no_level_tells_nothing():
-    made = sf.design(sf.ChiSquareBall(JOINT), 0.0, "precise", time_limit=5)
+    made = sf.design(sf.ChiSquareBall(JOINT), 0.0, "precise")
     assert made.certificate.level == 0.0 and math.isinf(made.value)

@@ -217,12 +217,14 @@ def test_a_full_file_system_is_said_and_leaves_nothing(folder):
 
 
 CHILD = textwrap.dedent("""
-    import sys, time
+    import signal, sys, time
     import numpy as np, pyarrow as pa
     import sfumato as sf
     from sfumato import atomic
     if sys.argv[3] == "hidden":
         atomic.UNNAMED = 0
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
 
     def tell(done):
         if done > 400_000:

@@ -53,7 +53,7 @@ def test_example_3_names_what_the_print_confuses(tmp_path):
     assert math.log(2) - 1e-4 < found["its level over F"] <= math.log(2)
 
 
-def test_figure_2_holds_its_claims_on_a_small_table(tmp_path):
+def test_figure_2_holds_its_claims_on_a_small_table(tmp_path, patient):
     verdict = robust_figures.fig2(tmp_path, full=False, pairs=(("sex", "race"),), epsilons=(0.5, 1.5))
     # §8.1 has SRR overtake IR at high ε; up to ε = 1.5, the last of the figure, it does not. Everything else holds.
     assert "srr overtakes ir at ε = 1.8" in verdict
@@ -126,3 +126,11 @@ def test_the_command_lists_runs_and_refuses(tmp_path):
     done = runner.invoke(cli, ["reproduce", "000-ex1", "--out", str(tmp_path)])
     assert done.output.startswith("000-ex1: reproduced") and (tmp_path / "000-ex1.csv").exists()
     assert runner.invoke(cli, ["reproduce", "000-ex0"]).exit_code != 0
+
+
+def test_figures_of_the_funnel_are_listed_and_run(tmp_path):
+    assert {f"001-fig{k}" for k in range(3, 9)} <= set(FIGURES)
+    assert reproduce("001-fig8", tmp_path).startswith("001-fig8: reproduced")
+    assert (tmp_path / "001-fig8.csv").exists()
+    with pytest.raises(sf.InputError, match="Did you mean"):
+        reproduce("001-fig33", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 
 import duckdb
 import pandas as pd
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.releasing.basis import divided as split
 from sfumato.sources import open_source
 
 ROWS = {
@@ -176,3 +178,16 @@ def test_what_comes_from_spark_and_is_no_frame_is_refused():
 
     with pytest.raises(sf.InputError, match=r"pyspark\.sql\.group\.GroupedData is not a Spark data frame"):
         open_source(grouped())
+
+
+def test_the_two_parts_of_a_split_are_the_table_whatever_is_read():
+    table = pa.table({"a": [str(i) for i in range(5000)], "b": ["x"] * 5000})
+    first, second = split(open_source(table), 0.2)
+
+    def values(part, kept=()):
+        return [x for batch in part.batches(["a"], kept) for x in batch.column("a").to_pylist()]
+
+    assert values(first) == values(first, ["b"])
+    assert Counter(values(first) + values(second)) == Counter(table.column("a").to_pylist())
+    assert 800 < len(values(first)) < 1200
+    assert values(split(open_source(table), 0.2)[0]) != values(first)

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tests.spark_cluster import run
+from tests.spark_definition import expected, multiset
 from tests.test_release import ALL, rows
-from tests.test_spark import expected, multiset
 
 import sfumato as sf
 

@@ -238,8 +238,10 @@ def test_a_folder_that_cannot_be_named_leaves_the_old_one(people, folder, monkey
 
 
 CHILD = textwrap.dedent("""
-    import sys, time
+    import signal, sys, time
     import sfumato as sf
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
 
     def tell(done):
         if done > 400_000:

@@ -33,7 +33,7 @@ TIMED = """() => new Promise((resolve) => {
 
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory):
-    made = Studio(TMPDIR=str(tmp_path_factory.mktemp("home")), SFUMATO_PATIENCE="0.02")
+    made = Studio(TMPDIR=str(tmp_path_factory.mktemp("home")), SFUMATO_PATIENCE="0.005")
     yield made
     assert made.end() == 0
 
@@ -60,12 +60,6 @@ def context(browser, studio):
     assert said == [] and asked and all(url.startswith((f"http://{studio.host}/", "data:", "blob:")) for url in asked)
 
 
-def clean(page):
-    from axe_playwright_python.sync_playwright import Axe
-
-    return Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-
-
 def choose(page, column, role):
     page.drag_and_drop(f".card:has(h3:text-is('{column}')) h3", f".lane.{role}")
 
@@ -75,14 +69,14 @@ def test_the_whole_road_by_mouse(context, table, tmp_path):
     assert page.evaluate("document.cookie") == "" and "token" not in page.url
     page.set_input_files("#step-table input[type=file]", table)
     page.wait_for_selector("#step-table .panel")
-    assert "32,561 rows" in page.inner_text("#step-table .panel") and clean(page) == []
+    assert "32,561 rows" in page.inner_text("#step-table .panel") and chromium.violations(page) == []
 
     page.click("text=Choose columns")
     choose(page, "sex", "secret")
     choose(page, "race", "useful")
     choose(page, "age", "useful")
     page.wait_for_selector("#outlook >> text=for age")
-    assert page.inner_text("#cells") == "2 × 5 × 5 = 50 cells" and clean(page) == []
+    assert page.inner_text("#cells") == "2 × 5 × 5 = 50 cells" and chromium.violations(page) == []
     page.click("button[aria-label='Bins of age']")
     stage = page.locator("dialog .stage").bounding_box()
     assert page.locator("dialog .edge").count() == 0 and page.locator("dialog .ghost").count() == 4
@@ -96,7 +90,7 @@ def test_the_whole_road_by_mouse(context, table, tmp_path):
     least = page.input_value("dialog input[type=text]").split(";")[0]
     assert 25 < float(least) < 35
     page.locator(f"dialog .chart[aria-label*='values: < {least} ']").wait_for()
-    assert clean(page) == []
+    assert chromium.violations(page) == []
     page.fill("dialog input[type=number]", "3")
     page.press("dialog input[type=number]", "Tab")
     page.locator("dialog p >> text=2 × 5 × 3 = 30 cells").wait_for()
@@ -115,7 +109,7 @@ def test_the_whole_road_by_mouse(context, table, tmp_path):
     shown = page.evaluate(TIMED)
     assert [float(at) for at, _ in shown] == [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4]
     assert min(ms for _, ms in shown) < SOON  # the quickest: the machine does other things too
-    assert page.locator("#design .dots").count() == 2 and page.locator(".light").count() == 4 and clean(page) == []
+    assert page.locator("#design .dots").count() == 2 and page.locator(".light").count() == 4 and chromium.violations(page) == []
     page.fill("#exact", "2.5")
     page.press("#exact", "Enter")
     page.wait_for_selector("#design[data-epsilon='2.5']")
@@ -128,7 +122,7 @@ def test_the_whole_road_by_mouse(context, table, tmp_path):
     page.locator("pre >> text=--epsilon 2.5").wait_for()
     page.click("#go")
     page.wait_for_selector("#released", timeout=60_000)
-    assert clean(page) == []
+    assert chromium.violations(page) == []
     with page.expect_download() as coming:
         page.click("text=Download all")
     with zipfile.ZipFile(coming.value.path()) as archive:
@@ -147,7 +141,7 @@ def test_the_whole_road_by_mouse(context, table, tmp_path):
     page.locator("text=Odds ratios of sex and race").wait_for()
     page.click("#step-analyse button:text-is('Table')")
     page.locator("summary >> text=sex within race").wait_for()
-    assert clean(page) == []
+    assert chromium.violations(page) == []
     page.fill("#step-analyse input[type=number]", "500")
     with page.expect_download() as coming:
         page.click("text=Draw and download")
@@ -220,7 +214,7 @@ def test_every_step_fits_its_window_and_is_for_everyone(context, width, scheme):
         page.wait_for_selector(f"#t-{step}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         if (width, scheme) == (390, "dark") and step in ("columns", "level"):
-            assert clean(page) == []
+            assert chromium.violations(page) == []
 
 
 def late(route):

@@ -22,7 +22,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def studio(home):
-    made = Studio(most=MOST, TMPDIR=str(home), SFUMATO_PATIENCE="0.02")
+    made = Studio(most=MOST, TMPDIR=str(home), SFUMATO_PATIENCE="0.005")
     yield made
     assert made.end() == 0  # Ctrl-C is how it ends
     assert list(home.glob("sfumato-studio-*")) == []
@@ -197,7 +197,7 @@ def test_a_visit_stays_when_its_page_is_loaded_anew_and_others_see_nothing_of_it
 
 def test_a_table_on_the_command_line_is_read_in_its_place_and_a_killed_server_leaves_nothing_behind(tmp_path):
     table = people(tmp_path / "people.csv", 2000)
-    studio = Studio(str(table), TMPDIR=str(tmp_path), SFUMATO_PATIENCE="0.02")
+    studio = Studio(str(table), TMPDIR=str(tmp_path), SFUMATO_PATIENCE="0.005")
     client = Client(studio)
     found = client.wait(lambda s: s["table"])
     assert found["table"]["rows"] == "2,000" and found["ledger"] == str(tmp_path / "sfumato.ledger")

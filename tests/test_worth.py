@@ -9,15 +9,18 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from click.testing import CliRunner
+from tests.strategies import sealed
 
 import sfumato as sf
 from sfumato.cli import cli
 from sfumato.designers.aiming import foreseen as foreseen_by
 from sfumato.estimation import tidy
+from sfumato.mechanism import Claim
 
 USEFUL = sf.Alphabet.of(sf.Column.of("town", ["A", "B"]), sf.Column.of("job", ["none", "some", "much"]))
 JOINT = sf.Joint.from_counts([[300, 150, 90, 120, 80, 60], [100, 200, 150, 90, 160, 100]], sf.Column.of("ill", ["no", "yes"]), USEFUL)
-MINE = sf.design(JOINT, 1.5, "precise", target="each", working=1.5).mechanism
+SYMBOLS = np.random.default_rng(0).dirichlet(np.full(14, 3.0), 12).T
+MINE = sealed(sf.Tabular(SYMBOLS, JOINT.secret, JOINT.useful, joint=JOINT)).with_claim(Claim("rldp", 5.0, sf.ChiSquareBall(JOINT)))
 
 
 @pytest.fixture
@@ -116,8 +119,8 @@ def test_columns_that_nobody_named_are_chosen_so_that_the_release_is_worth_makin
 
 
 def test_synthetic_records_follow_the_estimate_and_say_what_they_are(people):
-    run("release", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 3, "--method", "grr", "--out",
-        people.with_name("out.csv"))
+    run("release", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 3, "--method", "grr",
+        "--public-labels", "all", "--out", people.with_name("out.csv"))
     made = people.with_name("made.csv")
     run("synthesise", people.with_name("out.csv"), "--rows", 20_000, "--out", made, "--seed", 1)
     found = sf.estimate(people.with_name("out.csv"), people.with_name("out.mechanism.json"))

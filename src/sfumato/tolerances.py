@@ -4,9 +4,11 @@ from __future__ import annotations
 
 LEAST = 1e-300  # stands for zero below a fraction, a root or a logarithm, which then stay floats
 EXPONENT = 700.0  # e to the power of it, and of minus it, are floats with room for a few factors more
+UNIT = 2.0**-52  # of rounding in floats, relative: a sum of k of them is off by k units at most
 SLIP = 1e-12  # relative: sums of a million floats lose less to rounding
 ALIKE = 1e-9  # relative: what two searches in floats find of one number differs by less
 SUMS_TO_ONE = 1e-9  # by which probabilities that are given may miss a sum of 1: files carry decimal digits
+NEAR_ONE = 1e-2  # of an order above 1: nearer, powers are 1 + expm1, to keep the digits that 1/(α − 1) magnifies
 RANK = 1e-8  # singular values below this share of the largest count as zero: n = 10^16 rows would be needed
 HALVINGS = 60  # of a bracket: then floats have nothing left between its ends
 SUBSETS = 12  # values whose sets are listed, all 4096 of them

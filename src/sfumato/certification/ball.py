@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 ROOT_STEPS = 12
-GRID, COARSE = 512, 64  # shares of the slack at which curves are compared, and for levels that nothing depends on
+CLOSE_SHARES, COARSE_SHARES = 512, 64  # of the slack at which curves are compared; fewer where nothing depends on it
 Range = tuple[Floats, Floats]  # below and above
 
 
@@ -42,10 +42,10 @@ class ProvedBall:
     ps: Range  # P̂(s)
     slack: tuple[float, float]  # √(1+B) − 1
     rest: Range  # P̂(s) − P̂(s, u)
-    steps: int = GRID  # shares of the slack at which atoms are compared
+    steps: int = CLOSE_SHARES  # shares of the slack at which atoms are compared
 
     @classmethod
-    def around(cls, joint: Joint, radius: float, steps: int = GRID) -> ProvedBall:
+    def around(cls, joint: Joint, radius: float, steps: int = CLOSE_SHARES) -> ProvedBall:
         p, ps, rest = enclosed(joint)
         root = np.sqrt(down_any(1 + radius)), np.sqrt(up_any(1 + radius))
         slack = max(0.0, float(down_any(down_any(root[0]) - 1))), float(up_any(up_any(root[1]) - 1))
@@ -236,7 +236,7 @@ ATOMS_AT_ONCE = 512  # atoms at a time
 VALUES_ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
 
 
-def over_atoms(c: Atoms, ball: ProvedBall, grid_size: int = GRID) -> Attained:
+def over_atoms(c: Atoms, ball: ProvedBall, grid_size: int = CLOSE_SHARES) -> Attained:
     """A proved bound of the worst ratio between any two atoms of different secrets."""
     b = ball.slack[1]
 

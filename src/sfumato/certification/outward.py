@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.decimals import BIT
 from sfumato.mechanism.law import excess_bits
-from sfumato.tolerances import LEAST
+from sfumato.tolerances import LEAST, UNIT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,17 +25,14 @@ if TYPE_CHECKING:
 # up or down after each operation encloses the result. Nothing else (no exp, no cube root) is trusted here.
 
 
-_STEP = 2.0**-52
-
-
 def up(x: Real) -> Floats:
     """At least one float above x, for x ≥ 0."""
-    return np.asarray(x) * (1 + _STEP) + LEAST
+    return np.asarray(x) * (1 + UNIT) + LEAST
 
 
 def down(x: Real) -> Floats:
     """At least one float below x (but not below 0), for x ≥ 0."""
-    return np.maximum(np.asarray(x) * (1 - _STEP) - LEAST, 0.0)
+    return np.maximum(np.asarray(x) * (1 - UNIT) - LEAST, 0.0)
 
 
 def up_any(x: Real) -> Floats:
@@ -74,14 +71,18 @@ def dot_down(weights: Floats, values: Floats) -> Floats:
 
 
 def log_up(ratio: Fraction | float) -> float:
-    """A float at or above log(ratio), and 0 exactly for ratio ≤ 1."""
+    """The float next above log(ratio), or the one after it, and 0 exactly for ratio ≤ 1.
+
+    A ratio next to 1 is all in what it exceeds 1 by: so many more digits are taken.
+    """
     if ratio <= 1:
         return 0.0
     if isinstance(ratio, float) and math.isinf(ratio):
         return math.inf
     exact = Fraction(ratio)
     with localcontext() as context:
-        context.prec = 60
+        small = exact.denominator.bit_length() - (exact.numerator - exact.denominator).bit_length()
+        context.prec = 60 + max(0, small) // 3
         log = (Decimal(exact.numerator) / Decimal(exact.denominator)).ln()
     return float(np.nextafter(float(log), np.inf))
 
@@ -93,7 +94,7 @@ def log_up(ratio: Fraction | float) -> float:
 # then right to 2^-45(1 + |r|)(1 + |log x|), relative.
 
 
-_SLIP = 2.0**-48
+_SLIP = 16 * UNIT
 _FAR = 690.0  # e to minus it is above LEAST
 
 
@@ -171,5 +172,5 @@ def log_sum_above(t: Floats) -> Floats:
     """At or above log Σ e^t over the first axis, for t with a finite entry in each column."""
     shift = t.max(axis=0)
     terms = exp_range(up_any(t - shift))[1]
-    total = terms.sum(axis=0) * (1 + (len(t) + 4) * 2.0**-52)  # summing n floats ≥ 0 loses at most n half-units
+    total = terms.sum(axis=0) * (1 + (len(t) + 4) * UNIT)  # summing n floats ≥ 0 loses at most n half-units
     return up_any(shift + log_above(total))

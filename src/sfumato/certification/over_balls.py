@@ -18,14 +18,13 @@ from sfumato.certification.outward import down, float_range, rows_range, up, up_
 from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
-from sfumato.tolerances import HALVINGS, LISTED, SUBSETS
+from sfumato.tolerances import HALVINGS, LISTED, SUBSETS, UNIT
+from sfumato.uncertainty.sets import MANY_PAIRS, worst_first
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
 
-PAIRS_AT_ONCE = 4096
-PAIRS_FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
 PAIRS_PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
 
 SLACK_SHARES = (0.5, 0.15, 0.85)  # whose dual points give every pair a bound before any is looked at itself
@@ -167,7 +166,7 @@ def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attai
 def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: float) -> float:
     """A λ with (high − low)·min{1, Σ(max R₁ − λ min R₂)₊} ≤ (λ − 1)·low, checked with room to spare."""
     small, large = 1.0, cap
-    spare = 1 + (len(most) + 8) * 2.0**-50
+    spare = 1 + (len(most) + 8) * 4 * UNIT
     for _ in range(HALVINGS):
         mid = (small + large) / 2
         total = min(1.0, float(np.maximum(most - mid * least, 0).sum()) * spare + 1e-15)
@@ -187,32 +186,25 @@ def _pairs(
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
     bounds[:, np.arange(s), np.arange(s)] = 0.0
-    flat = bounds.ravel()
-    best, done = Attained(found, {}), 0
-    order = _worst_first(flat, found)
-    chunk = PAIRS_FIRST
-    while len(order) and flat[order[0]] > best.ratio:
-        if done >= PAIRS_PATIENCE and flat[order[0]] <= target:
-            return best.or_worse(Attained(float(flat[order[0]]), best.where))
-        part, order = order[:chunk], order[chunk:]
-        at = np.unravel_index(part, bounds.shape)
-        first, second = sides(*at)
-        proved = np.minimum(flat[part], ball.pairs(first, second))
-        i = int(np.argmax(proved))
-        where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
-        best = best.or_worse(Attained(float(proved[i]), where))
-        done += len(part)
-        order = order[flat[order] > float(best.ratio)]
-        if duals and isinstance(ball, ProvedBall) and chunk == PAIRS_FIRST and len(order) > PAIRS_AT_ONCE:
-            _cross(flat, order, s, duals(), ball, float(best.ratio))
-            order = order[np.argsort(-flat[order], kind="stable")]
-        chunk = PAIRS_AT_ONCE
+    flat, best, done = bounds.ravel(), Attained(found, {}), 0
+
+    def ratio() -> float:
+        return float(best.ratio)
+
+    for turn in (0, 1):  # before and after pairs have got a bound from common dual points
+        for part in worst_first(flat, ratio):
+            if done >= PAIRS_PATIENCE and flat[part[0]] <= target:
+                return best.or_worse(Attained(float(flat[part[0]]), best.where))
+            at = np.unravel_index(part, bounds.shape)
+            flat[part] = np.minimum(flat[part], ball.pairs(*sides(*at)))
+            i = int(np.argmax(flat[part]))
+            where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
+            best, done = best.or_worse(Attained(float(flat[part[i]]), where)), done + len(part)
+            left = np.flatnonzero(flat > ratio()) if duals and not turn else part[:0]
+            if duals and isinstance(ball, ProvedBall) and len(left) > MANY_PAIRS:
+                _cross(flat, left, s, duals(), ball, ratio())
+                break
     return best
-
-
-def _worst_first(bounds: Floats, found: float) -> Ints:
-    order = np.flatnonzero(bounds > found)
-    return np.asarray(order[np.argsort(-bounds[order], kind="stable")])
 
 
 def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: ProvedBall, enough: float) -> None:

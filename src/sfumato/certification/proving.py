@@ -89,10 +89,10 @@ def over_set(
 
 
 def _over_chi_square(mechanism: Mechanism, within: ChiSquareBall, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.ball import COARSE, GRID, ProvedBall
+    from sfumato.certification.ball import CLOSE_SHARES, COARSE_SHARES, ProvedBall
     from sfumato.certification.over_balls import over_bounds
 
-    ball = ProvedBall.around(within.joint, within.radius, COARSE if coarse else GRID)
+    ball = ProvedBall.around(within.joint, within.radius, COARSE_SHARES if coarse else CLOSE_SHARES)
     return over_bounds(mechanism, ball, target)
 
 

@@ -9,7 +9,7 @@ N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P
 At α = ½ it is X·min(1/N₁, λ/N₂).
 For α < ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, whose worst
 cells are cut again. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
-orders that differ from 1 by less than NEAR_ONE, where exponents explode, are proved over the next lower order that
+orders that differ from 1 by less than EXPLODING, where exponents explode, are proved over the next lower order that
 does not.
 """
 
@@ -22,22 +22,22 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.ball import Side, by_curves, enclosed, split_grid
+from sfumato.certification.ball import ATOMS_AT_ONCE, Side, by_curves, enclosed, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, power, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
+from sfumato.tolerances import UNIT
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
 
-NEAR_ONE = 2.0**-14
+EXPLODING = 2.0**-14  # of an order from 1
 RATIO_STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
 DUALS = 9
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
-UNITS = 2.0**-49  # rounding of a few operations, relative
-SPLIT_GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½ at first, and between atoms
+UNITS = 8 * UNIT  # rounding of a few operations, relative
+PROVED_SPLITS, ATOM_SPLITS = 128, 1024  # compared for α < ½ at first, and between atoms
 CUTS, PARTS = 4, 8  # how often a cell of splits is cut again, and into how many parts
-ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,8 @@ class RenyiBounds:
 
     @classmethod
     def around(cls, joint: Joint, alpha: float, radius: float) -> RenyiBounds:
-        if 0 < abs(alpha - 1) < NEAR_ONE:
-            alpha = 1.0 if alpha > 1 else 1 - NEAR_ONE
+        if 0 < abs(alpha - 1) < EXPLODING:
+            alpha = 1.0 if alpha > 1 else 1 - EXPLODING
         with localcontext() as context:
             context.prec = 60
             order, b = Decimal(alpha), Decimal(radius)
@@ -221,9 +221,9 @@ class RenyiBounds:
             first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], self.budget, self.alpha
         ).ratio
         goal, total, out = float(found.max()) * (1 + RATIO_STEPS[-2]), self.spent[1], []
-        for start in range(0, len(first.v[0]), ROWS_AT_ONCE):
-            one, two = (_part(side, slice(start, start + ROWS_AT_ONCE)) for side in (first, second))
-            spent, left = split_grid(total, SPLIT_GRID)
+        for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
+            one, two = (_part(side, slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
+            spent, left = split_grid(total, PROVED_SPLITS)
             bounds = _quotient(self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False))
             row, cell = np.nonzero(bounds > goal)
             proved = np.where(bounds > goal, 0.0, bounds).max(1)
@@ -274,7 +274,7 @@ class RenyiBounds:
         def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
             return self.curves(side, spent, greatest=True), self.curves(side, left, greatest=False)
 
-        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_GRID), both)
+        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_SPLITS), both)
 
 
 def _quotient(top: Floats, low: Floats) -> Floats:

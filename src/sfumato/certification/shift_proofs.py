@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, Floats)  # whole, or floats for many at once
 MOST_HALVINGS = 26  # halvings of a piece before the proof is given up
-MOST_PIECES = 50_000  # pieces in all before the proof is given up
+PROVED_PIECES = 50_000  # pieces in all before the proof is given up
 HALVINGS_FIRST = 3  # before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
 GREATEST_RATIO = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
-ZOOM_GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow, then narrow
+ZOOM_GRID, ZOOMS, NARROWING = 25, 28, 1.5  # ridges are narrow and slanted: windows follow, then narrow
 
 
 def shifts_over_ball(
@@ -130,7 +130,7 @@ def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
         if len(case) == 0:
             return True
         spent += len(case)
-        if spent > MOST_PIECES:
+        if spent > PROVED_PIECES:
             return False
         proved, hopeless = _proved(cases, case, left, right, radius, z)
         if hopeless and turn >= HALVINGS_FIRST:
@@ -340,7 +340,7 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
         # A ridge that leads out of the window is followed, unless it ends there.
         low_rim, far_rim = (np.stack([i == k, j == k]) for k in (0, count - 1))
         on_rim = (low_rim & (np.stack(spots) > REACH[0])) | (far_rim & (np.stack(spots) < REACH[1]))
-        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, NARROW)
+        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, NARROWING)
         low = [np.maximum(REACH[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
         far = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
     final = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in spots]

@@ -17,7 +17,7 @@ from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.privacy.ldp import subset_bound
 from sfumato.tolerances import SLIP, SUBSETS
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
-from sfumato.uncertainty.sets import Custom, best_pairs
+from sfumato.uncertainty.sets import Custom, best_pairs, worst_first
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints
@@ -79,7 +79,6 @@ def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
 
 
 SEGMENT_STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
-VERTICES_FIRST, VERTICES_AT_ONCE = 16, 256
 
 
 def over_vertices(mechanism: Mechanism, within: Polytope) -> Attained:
@@ -151,10 +150,11 @@ def _compared(first: Floats, second: Floats, secrets: Ints, within: Polytope, be
     allowed = np.zeros(bounds.shape[1:], bool)
     allowed[np.ix_(secrets, secrets)] = ~np.eye(len(secrets), dtype=bool)
     flat = np.where(allowed, bounds, 0.0).ravel()
-    order = np.argsort(-flat, kind="stable")
-    start = 0
-    while start < len(order) and flat[order[start]] > best.ratio:
-        part = order[start : start + (VERTICES_FIRST if start == 0 else VERTICES_AT_ONCE)]
+
+    def enough() -> float:
+        return float(best.ratio)
+
+    for part in worst_first(flat, enough):
         i, s1, s2 = np.unravel_index(part, bounds.shape)
         proved = np.minimum(flat[part], segment_bound(
             (tops[0][i, s1], tops[1][i, s1]), (mass[0][s1], mass[1][s1]),
@@ -162,7 +162,6 @@ def _compared(first: Floats, second: Floats, secrets: Ints, within: Polytope, be
         ))
         k = int(np.argmax(proved))
         best = best.or_worse(Attained(float(proved[k]), {what: int(i[k]), "first": int(s1[k]), "second": int(s2[k])}))
-        start += len(part)
     return best
 
 

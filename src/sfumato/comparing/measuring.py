@@ -155,10 +155,18 @@ def measured(
         last: Point | Missing | None = None
         shared = _shared(asked, epsilons, method)
         for i, epsilon in enumerate(epsilons):
-            again = last.at_larger(epsilon, within.joint) if isinstance(last, Point) else None
+            again = _again(last, epsilon, asked, method)
             made = shared[i] if shared else None if again else _tried(asked, epsilon, method)
             last = again or _point(made, epsilon, method, asked, n)
             yield last
+
+
+def _again(last: Point | Missing | None, epsilon: float, asked: Asked, method: str) -> Point | None:
+    """The last point at this ε, where nothing is left to gain."""
+    if not isinstance(last, Point) or not asked.made[method]:
+        return None
+    joint, mechanism = asked.within.joint, asked.made[method][-1].mechanism
+    return last.at_larger(epsilon, joint, lambda: realised(mechanism, joint, epsilon))
 
 
 def _point(made: Design | str | None, epsilon: float, method: str, asked: Asked, n: int | None) -> Point | Missing:
@@ -190,7 +198,9 @@ def _shared(asked: Asked, epsilons: Sequence[float], method: str) -> Sequence[De
     entrant = ENTRANTS[method]
     if not entrant.shares or len(epsilons) < 2:
         return ()
-    options = {**entrant.options, "working": asked.look(entrant.effort)}
+    options = {**entrant.options, **entrant.along, "working": asked.look(entrant.effort)}
+    if len(helpers := asked.made.get(entrant.after or "", ())) == len(epsilons):
+        options["starts"] = [x.mechanism for x in helpers]
     try:
         return designs(asked.within, epsilons, entrant.designer, at_most=asked.at_most, **options)
     except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
@@ -207,10 +217,10 @@ def _tried(asked: Asked, epsilon: float, method: str) -> Design | str | None:
 
 def _alone(asked: Asked, epsilon: float, method: str) -> Design:
     entrant = ENTRANTS[method]
-    options = {k: v for k, v in entrant.options.items() if k != "bounded"}  # along a curve alone
+    options = dict(entrant.options)
     if asked.at_most is not None:
         options["at_most"] = asked.at_most
-    if entrant.after in asked.made:  # rows of all its levels, and of the last one here: then little is left to search
+    if entrant.after in asked.made and not entrant.shares:  # rows of all its levels, and of the last one here
         begun = (*asked.made[entrant.after], *asked.made[method][-1:])
         options |= {"starts": [x.mechanism for x in begun], "working": asked.look(entrant.effort)}
     elif entrant.within in asked.beside:

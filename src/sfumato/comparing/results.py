@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -90,15 +90,23 @@ class Point:
         """The standard error of 'useful', 'secret' or 'joint', ∞ when it is not known to be finite."""
         return math.inf if self.precision is None else float(getattr(self.precision, of).standard_error)
 
-    def at_larger(self, epsilon: float, joint: Joint) -> Point | None:
+    def at_larger(
+        self, epsilon: float, joint: Joint, realised: Callable[[], Realised | None] | None = None
+    ) -> Point | None:
         """The point at a larger ε where nothing is left to gain: the mechanism has that promise too, and its output
-        names its input, whatever the truth. None where a larger ε may change a figure."""
+        names its input, whatever the truth. `realised` says how many truths keep to that ε; without it None where not
+        all of them do, as a larger ε may change their share."""
         whole = joint.entropy if self.reads == "both" else joint.entropy_useful
         told = self.bound is not None and self.kept is not None and self.kept >= whole * (1 - SEALED)
-        kept = self.realised is None or self.realised.share == 1.0
-        if not (told and kept and epsilon > self.epsilon):
+        if not (told and epsilon > self.epsilon):
             return None
-        return replace(self, epsilon=epsilon, seconds=0.0, bound=whole)  # what a rare value adds is not proved away
+        seen = self.realised
+        if seen is not None and seen.share < 1.0:
+            if realised is None:
+                return None
+            seen = realised()
+        # what a rare value adds is not proved away
+        return replace(self, epsilon=epsilon, seconds=0.0, bound=whole, realised=seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def strands_of(tasks: Sequence[Task]) -> list[Strand]:
     helped = {m for m in levels if ENTRANTS[m].after in levels}
     alone = [((m, (e,)),) for m, e in tasks if not ENTRANTS[m].shares and m not in helped]
     shared = [((m, levels[m]), *((x, levels[x]) for x in levels if ENTRANTS[x].after == m))
-              for m in levels if ENTRANTS[m].shares]
+              for m in levels if ENTRANTS[m].shares and m not in helped]
     return [*(x for x in alone if not ENTRANTS[x[0][0]].timed), *shared, *(x for x in alone if ENTRANTS[x[0][0]].timed)]
 
 
@@ -281,8 +281,6 @@ def _loaded(designers: Sequence[str]) -> None:
 
     for name in designers:
         designer(name)
-    if "precise" in designers:
-        import scipy.optimize  # noqa: F401
 
 
 def _serve(tasks: IO[bytes], out: IO[bytes], within: UncertaintySet, options: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.certificate import FINE, MARGINS
-from sfumato.decimals import LEVEL, at_most
+from sfumato.decimals import LEVEL, SHORT, at_least, at_most, near
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
@@ -76,17 +76,21 @@ class Design:
         return self.mechanism.plot(axes)
 
     def _repr_html_(self) -> str:
-        told: Record = {"method": self.method, f"value ({self.unit})": self.value, "bound": self.bound,
+        told: Record = {"method": self.method, f"value ({self.unit})": self.value, "bound": self._limit(self.bound),
                 "outputs": self.mechanism.outputs, "seconds": self.seconds}
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return titled(repr(self), tabled([told]), tabled(self.certificate.records()), notes)
 
     def __repr__(self) -> str:
+        limits = f"bound {self._limit(self.bound)}, ceiling {self._limit(self.ceiling)}"
         return (
-            f"<Design {self.method}: value {self.value:.6g}, bound {self.bound:.6g}, ceiling {self.ceiling:.6g} "
-            f"{self.unit}; "
+            f"<Design {self.method}: value {near(self.value, SHORT)}, {limits} {self.unit}; "
             f"ε = {self.epsilon:g} proved at {at_most(self.certificate.level, LEVEL)}>"
         )
+
+    def _limit(self, x: float) -> str:
+        """A limit on the side on which it holds: below what is minimised, above what is maximised."""
+        return at_least(x) if x < self.value or self.unit != "nats" else at_most(x)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, option, unknown
+from sfumato.tolerances import ALIKE
 
 NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
@@ -27,11 +28,12 @@ class Distance:
     points: Floats | None = None  # of the outputs, when they are numbers
     name: str = "matrix"
 
-    def only(self, live: Any) -> Distance:
-        """The same with some outputs left out."""
-        kept = tuple(self.answers.labels[int(y)] for y in live)
+    def seen(self, q: Floats) -> tuple[Floats, Distance]:
+        """Q[y, x] without the outputs that never occur, and the distance to the others."""
+        live = np.flatnonzero(q.max(axis=1) > ALIKE)
+        answers = replace(self.answers, labels=tuple(self.answers.labels[int(y)] for y in live))
         points = None if self.points is None else self.points[live]
-        return replace(self, matrix=self.matrix[:, live], answers=replace(self.answers, labels=kept), points=points)
+        return q[live] / q[live].sum(axis=0), replace(self, matrix=self.matrix[:, live], answers=answers, points=points)
 
     @property
     def movable(self) -> bool:
@@ -59,7 +61,8 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
         if distance not in NAMES:
             raise unknown("a distance", distance, NAMES)
         if distance == "hamming":
-            return _hamming(useful, column, outputs)
+            found = _by_function(useful, column, lambda u, y: str(u) != str(y), None, outputs)
+            return replace(found, name="hamming")
         numbers = letters(useful) if numbers is None else numbers
         points = _grid(outputs, numbers)
         answers = _own(useful, column) if outputs is None else named(column, points)
@@ -82,13 +85,6 @@ def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats |
     own = points is None or outputs is None
     answers = _labels(column, outputs, len(second), useful) if own else named(column, np.asarray(points))
     return Distance(_checked(matrix, useful), answers, numbers, points, "function")
-
-
-def _hamming(useful: Alphabet, column: str, outputs: Any) -> Distance:
-    labels = [str(x) for x in useful.labels]
-    shown = labels if outputs is None else [str(x) for x in outputs]
-    matrix = np.array([[float(u != y) for y in shown] for u in labels])
-    return Distance(matrix, _labels(column, outputs, len(shown), useful), name="hamming")
 
 
 def letters(useful: Alphabet) -> Floats:

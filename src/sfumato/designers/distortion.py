@@ -32,7 +32,7 @@ from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
-APART = 1e-3  # of the range of values: chosen outputs closer than this are one
+LEAST_APART = 1e-3  # of the range of values: chosen outputs closer than this are one
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
 FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
 
@@ -98,8 +98,7 @@ def _solved(
 def _drafted(
     narrowed: Task, task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool
 ) -> Draft:
-    live = np.flatnonzero(answer.q.max(axis=1) > GHOST / 10)
-    q, measure = answer.q[live] / answer.q[live].sum(axis=0), measure.only(live)
+    q, measure = measure.seen(answer.q)
     judged = task.within if robust[1] else task.joint
 
     def loss(mechanism: Mechanism) -> float:
@@ -144,7 +143,7 @@ def _apart(own: Floats, moved: Floats) -> Floats:
     Two outputs in nearly the same place would share one column's information between them and leave a mechanism that
     can hardly be inverted, for a gain of at most the square of their distance.
     """
-    room = APART * float(np.ptp(own))
+    room = LEAST_APART * float(np.ptp(own))
     points = list(own)
     for x in np.unique(moved):
         if min(abs(x - y) for y in points) > room:
@@ -169,7 +168,7 @@ def _centres(task: Task, q: Floats, measure: Distance, points: Floats) -> Floats
 
 
 ABOUT = ("input", "secret")
-MOST_INPUTS = 64  # n² cones of |Y| terms each: beyond it a conic solver is the wrong tool
+CONIC_INPUTS = 64  # n² cones of |Y| terms each: beyond it a conic solver is the wrong tool
 
 
 def leakage(
@@ -240,8 +239,8 @@ def _given(task: Task) -> Floats:
 
 def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
     d, prior = _distances(task, distance), _prior(task)
-    if max(d.shape) > MOST_INPUTS:
-        raise InputError(f"leakage designs take up to {MOST_INPUTS} inputs and outputs, got {d.shape}.")
+    if max(d.shape) > CONIC_INPUTS:
+        raise InputError(f"leakage designs take up to {CONIC_INPUTS} inputs and outputs, got {d.shape}.")
     given = _given(task) if about == "secret" else None
     found = least_distortion(prior, d, limits, certified, given=given, budget=Budget.of(time_limit))
     same = d.shape[0] == d.shape[1]  # outputs are inputs, known by their place

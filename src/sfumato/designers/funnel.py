@@ -66,7 +66,7 @@ def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     if robust_or_known(task, "lip"):
         margins = (0.0, BeliefCone.MARGIN)
         cone, outer = (BeliefCone(task.within, task.epsilon + x, "useful", below=True) for x in margins)
-        return _over_ball(task, "lip", cone, outer, best_lip, time_limit)
+        return _over_ball(task, "lip", cone, outer, best_lip, time_limit, gap)
     if task.epsilon == 0.0:
         return perfect(task, "lip")
     return _drafted(best_lip(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "lip")
@@ -79,7 +79,7 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     """
     if robust_or_known(task, "ldp"):
         cone, outer = (RatioCone(task.within, task.epsilon + x, "useful") for x in (0.0, SEALING))
-        return _over_ball(task, "ldp", cone, outer, best_ldp, time_limit)
+        return _over_ball(task, "ldp", cone, outer, best_ldp, time_limit, gap)
     if task.epsilon == 0.0:
         return perfect(task, "ldp")
     return _drafted(best_ldp(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "ldp")
@@ -159,16 +159,18 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
 # --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
 
 
-CLOSE = 2e-5  # relative gap between value and bound at which a design is done: the margin for its proof costs as much
+CLOSE = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
 MEETING, PROVING = 0.6, 0.5  # of the time left: for cuts from outside; of the rest, for a bound where they did not meet
 
 
-def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, time_limit: float) -> Draft:
+def _over_ball(
+    task: Task, method: str, cone: Cone, outer: Cone, known: Known, time_limit: float, gap: float
+) -> Draft:
     """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows on X alone.
 
     `outer` is the cone at ε itself. `known` is the optimum at P̂, which lies in the ball: its bound holds too.
     """
-    a, budget = task.joint.useful.size, Budget.of(time_limit)
+    a, budget, close = task.joint.useful.size, Budget.of(time_limit), max(gap, CLOSE)
     if task.epsilon == 0.0 or a == 1:
         note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
         return Draft(Constant(1, a), method, 0.0, (note,))
@@ -176,9 +178,9 @@ def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, t
         return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
     master = InformationAim(cone.coordinates)
     master.add(private_rows(cone, np.eye(a) + DUST))
-    bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=CLOSE)
+    bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=close)
     note = "the bound is for every mechanism on X private over the ball"
-    if not bound - master.value <= CLOSE * master.value:
+    if not bound - master.value <= close * master.value:
         moved(cone, master, budget.part(PROVING))
         bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
         note += "; cuts from outside did not meet it"

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Column, Floats
+from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
-from sfumato.designers.base import Design, Draft, Task
+from sfumato.designers.base import LIMIT, Design, Draft, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.optimise.arrays import TIDY
 from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
 from sfumato.optimise.loss.least_loss import losses
-from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, mutual_leakage
-from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, lost, mutual_leakage
+from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
 
@@ -37,27 +36,12 @@ def sources_of(given: Any) -> Sources:
     if isinstance(given, ChiSquareBall):
         return Sources.chi_square(given.joint.p_useful, given.radius)
     if hasattr(given, "joint") and hasattr(given, "support"):
-        return Sources(given.joint.p_useful[None, :], lambda c: _marginal(given, c))
+        return Sources.of(given)
     try:
         rows = np.atleast_2d(np.asarray(given, float))
     except (TypeError, ValueError):
         raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
     return Sources.listed(rows)
-
-
-def _marginal(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
-    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
-    return found.value, found.p.sum(axis=0)
-
-
-def tidy(q: Floats, answers: Column) -> tuple[Floats, Column]:
-    """Q without outputs that never occur; their traces go to the likeliest output."""
-    ghost = q.max(axis=1) < TIDY
-    if not ghost.any():
-        return q, answers
-    kept = q[~ghost].copy()
-    kept[int(np.argmax(kept.sum(axis=1)))] += q[ghost].sum(axis=0)
-    return kept, replace(answers, labels=tuple(x for x, gone in zip(answers.labels, ghost, strict=True) if not gone))
 
 
 def hamming(task: Task) -> Draft:
@@ -71,16 +55,14 @@ def hamming(task: Task) -> Draft:
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     sources = sources_of(task.within)
     found = least_hamming(sources, task.epsilon)
-    measure = measured(task.joint.useful, "hamming")
-    q, answers = tidy(found.q, measure.answers)
-    kept = np.array([measure.answers.labels.index(x) for x in answers.labels])
+    q, measure = measured(task.joint.useful, "hamming").seen(found.q)
 
     def loss(mechanism: Mechanism) -> float:
-        return expected_distortion(mechanism, task.within, measure.matrix[:, kept])
+        return expected_distortion(mechanism, task.within, measure.matrix)
 
     details = {"class": class_of(sources), "levels": found.levels}
-    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=answers, task=wide,
-                 unit="of distance")
+    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=measure.answers,
+                 task=wide, unit="of distance")
 
 
 # --- the least ε, or the least information, for a given budget of distortion; and whole curves ------------------------
@@ -91,8 +73,8 @@ CLASSES = {
     "II": "Class II: one order of the letters fits every source",
     "III": "Class III: no order of the letters fits every source",
 }
-TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
-HIGHEST = 40.0  # nats: a budget that needs more is out of reach
+DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
+OUT_OF_REACH = 40.0  # nats: a budget that needs more is out of reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,31 +164,27 @@ def least_epsilon(
     within = sources_of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
     measure = measured(useful, distance, values, outputs)
-    if isinstance(distance, str) and distance == "hamming" and outputs is None:
-        budget = _budget(budget, share=True)
-        found = least_epsilon_hamming(within, budget)
-        if math.isinf(found.value):
-            return LeastEpsilon(math.inf, math.inf, None, 0.0, budget, sources=within)
-        return _sealed(found.q, found.bound, measure, within, useful, budget)
-    return _general(within, measure, useful, _budget(budget, share=False))
-
-
-def _general(within: Sources, measure: Distance, useful: Alphabet, budget: float) -> LeastEpsilon:
+    exact = measure.name == "hamming" and outputs is None
+    budget = _budget(budget, share=exact)
     least = within.worst(measure.matrix.min(axis=1))[0]
-    if least > budget:
+    if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
-    found = least_epsilon_for(within, measure.matrix, budget)
-    return _sealed(found.q, found.bound, measure, within, useful, budget)
+    if exact:
+        found = least_epsilon_hamming(within, budget)
+        return _sealed(found.q, found.bound, measure, within, useful, budget)
+    bound, q = least_epsilon_for(within, measure.matrix, budget, highest=OUT_OF_REACH)
+    return _sealed(q, bound, measure, within, useful, budget)
 
 
 def _sealed(
     q: Floats, bound: float, measure: Distance, within: Sources, useful: Alphabet, budget: float
 ) -> LeastEpsilon:
     """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
-    q, answers = tidy(q, measure.answers)
-    kept = np.array([measure.answers.labels.index(x) for x in answers.labels])
-    law = Table(q / q.sum(axis=0), 1).rounded(None, 0.0)
-    bare = Mechanism(law, Alphabet.named("secret", 1), useful, "useful", "hamming", answers=answers)
+    q, measure = measure.seen(q)
+    bare = Mechanism(
+        Table(q, 1).rounded(None, 0.0), Alphabet.named("secret", 1), useful, "useful", "hamming",
+        answers=measure.answers,
+    )
     level = certificate(bare, Claim("ldp", 0.0), wider=False).level
     if math.isinf(level):
         bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + 1e-9))
@@ -214,7 +192,7 @@ def _sealed(
     made = bare.with_claim(Claim("ldp", level))
     matrix = made.matrix
     assert matrix is not None
-    spent = within.worst(np.einsum("yx,xy->x", matrix, measure.matrix[:, kept]))[0]
+    spent = within.worst(lost(matrix, measure.matrix))[0]
     return LeastEpsilon(level, min(bound, level), made, spent, budget, certificate(made, wider=False), within)
 
 
@@ -222,16 +200,16 @@ def _dual(
     within: Any, budget: float, distance: Any, values: Any, outputs: Any, options: dict[str, Any]
 ) -> LeastEpsilon:
     """Bisection between an ε that is reached and one that is proved to be too small."""
-    tolerance = float(options.pop("tolerance", TOLERANCE))
+    tolerance = float(options.pop("tolerance", DUAL_TOLERANCE))
     asked = {"distance": distance, "values": values, "outputs": outputs, **options}
 
     def tried(epsilon: float) -> tuple[float, float, Design]:
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = bisected(tried, budget, tolerance, HIGHEST)
+    low, made = bisected(tried, budget, tolerance, OUT_OF_REACH)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(HIGHEST)[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(OUT_OF_REACH)[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -247,16 +225,14 @@ def least_leakage(
     """
     within = sources_of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
-    matrix = measured(useful, distance, values, outputs).matrix
-    hamming = isinstance(distance, str) and distance == "hamming"
-    budget = _budget(budget, share=hamming)
+    measure = measured(useful, distance, values, outputs)
+    matrix, budget = measure.matrix, _budget(budget, share=measure.name == "hamming")
     least = within.worst(matrix.min(axis=1))[0]
     if least > budget:
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
     found = mutual_leakage(within, matrix, budget)
-    spent = within.worst(np.einsum("yx,xy->x", found.q, matrix))[0]
-    return LeastLeakage(found.value, found.bound, found.q, found.source, spent)
+    return LeastLeakage(found.value, found.bound, found.made, found.source, within.worst(lost(found.made, matrix))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,7 +269,7 @@ def tradeoff(
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-    answers = losses(base, points[::-1].tolist(), tolerance=tolerance)
+    answers = losses(base, points[::-1].tolist(), tolerance=tolerance, seconds=LIMIT)
     found = [(answer.value * scale, answer.bound * scale) for answer in answers]
     value, bound = np.array(found[::-1]).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import seconds_of
-from sfumato.designers.base import RELATIVE, Draft, Task
+from sfumato.designers.base import RELATIVE, Draft, Task, listed_rows
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
@@ -60,10 +60,13 @@ def precise(
 
 
 def precise_along(
-    tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None, bounded: bool = True
+    tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None, bounded: bool = True,
+    starts: Sequence[Mechanism] = (), once: float | None = None,
 ) -> Iterator[Draft]:
     """The same at increasing ε: one search for all levels where the set allows it, else each begun with the rows of the
-    one before. bounded=False proves no bound but the error of the untouched table."""
+    one before. bounded=False proves no bound but the error of the untouched table. `starts` are designs for the whole
+    table at the same ε, with which a search for another target begins; `once` is the gain of a turn of moves, in parts
+    of the error, below which it is a level's last: without it two in a row may gain little."""
     each = isinstance(target, str) and target == "each"
     seconds = SHARE * ((seconds_of(tasks[0]) if each else patience() * SECONDS) if working is None else working)
     for task in tasks:
@@ -72,7 +75,9 @@ def precise_along(
     if len(tasks) > 1 and not each and tasks[0].epsilon > 0 and tasks[0].at_most is None:
         whole = Budget.of_work(curve_seconds(len(tasks), seconds) * (1 - CURVE_PROOF if bounded else 1.0))
         aim = _beside(tasks[0], _aim(tasks[0], target)[0])
-        found = searched_along(tasks[0].within, [x.epsilon for x in tasks], aim, tasks[0].reads, whole)
+        known = _rows_of(tasks, starts)
+        levels = [x.epsilon for x in tasks]
+        found = searched_along(tasks[0].within, levels, aim, tasks[0].reads, whole, known, once)
     if found is None:
         return along(tasks, lambda task, budget, known: _made(task, target, budget, known), seconds)
     proof = Budget.of_work(CURVE_PROOF * curve_seconds(len(tasks), seconds))
@@ -80,6 +85,14 @@ def precise_along(
         _drawn_up(x, target, y, Budget.of_work(HALF * proof.left) if bounded else None)
         for x, y in zip(tasks, found, strict=True)
     )
+
+
+def _rows_of(tasks: Sequence[Task], starts: Sequence[Mechanism]) -> list[Floats]:
+    """The rows of one start for each ε over the coordinates; nothing where one of them lists none."""
+    taken = Coordinates.of(filled(tasks[0].within).joint, tasks[0].reads).taken
+    laws = [x.law for x in starts if x.reads == tasks[0].reads]
+    rows = [taken(x) for x in listed_rows(tasks[0], laws)]
+    return rows if len(rows) == len(tasks) else []
 
 
 def _aim(task: Task, target: Any) -> tuple[Goal, Any]:

@@ -89,10 +89,13 @@ def ballopt(
     return _drafted(task, "ballopt", task.within, gap, budget, given, quick, listed_rows(task, [x.law for x in starts]))
 
 
-def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None) -> Iterator[Draft]:
+def ballopt_along(
+    tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None, once: float | None = None
+) -> Iterator[Draft]:
     """The same design at increasing ε, all in one search where the set allows it, else each begun with the rows and the
     worst cases of the one before; then the first once more in the end, with those of the second: it began with nothing,
-    and at a small ε that is hardest."""
+    and at a small ε that is hardest. `once` is the relative gain of a turn of moves below which it is a level's last:
+    without it two in a row may gain little."""
     for task in tasks:
         _checked(task, "ballopt")
     usual = usual_seconds(tasks[0]) if working is None else working
@@ -102,6 +105,7 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
         found = informative_along(
             first.within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)), gap=gap,
             reads=first.reads, starts=[listed_rows(x, [y.law for y in z]) for x, z in zip(tasks, closed, strict=True)],
+            once=once,
         )
         if found is not None:
             return (_completed(x, y, z, gap, PROOF * usual) for x, y, z in zip(tasks, found, closed, strict=True))

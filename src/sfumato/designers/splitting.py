@@ -24,11 +24,10 @@ from sfumato.utility.information import xlogx
 # --- IR: independent reporting, randomised response on S and on U side by side ----------------------------------------
 
 
-GRID, ZOOM, TURNS = 65, 17, 9  # the objective is not unimodal in the split [000, (82)]: a grid with both ends, then
-# finer and finer grids around its best point, each an eighth as wide: 2⁻³³ of ε apart at the end
-COARSE = 9, 9, 3  # the same for tables beyond MANY_CELLS
-MANY_CELLS = 100_000
-AT_ONCE = 200_000  # cells × splits that are evaluated together
+SPLITS = 65, 17, 9  # the objective is not unimodal in the split [000, (82)]: a grid with both ends, then finer and
+# finer grids around its best point, each an eighth as wide: 2⁻³³ of ε apart at the end
+COARSE_SPLITS = 9, 9, 3  # the same where a table is larger than this:
+SPLITS_AT_ONCE = 200_000  # cells × splits that are evaluated together
 RULES = ("tight", "paper")
 
 
@@ -78,7 +77,6 @@ def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
     return lambda epsilon2: 2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf)
 
 
-    # [000, Thm 5, corrected]
 def ir(task: Task, *, rule: str = "tight") -> Draft:
     """Independent reporting: ε₁-LDP response on S and t-strong response on U, ε₁ + ε₂ = ε [000, Thm 5, corrected].
 
@@ -99,7 +97,7 @@ def ir(task: Task, *, rule: str = "tight") -> Draft:
 
 def best_split(joint: Joint, epsilon: float, strength: Callable[[Any], Any]) -> tuple[float, float]:
     """The ε₂ with the highest mutual information, and that information."""
-    first, then, turns = (GRID, ZOOM, TURNS) if joint.p.size <= MANY_CELLS else COARSE
+    first, then, turns = SPLITS if joint.p.size <= SPLITS_AT_ONCE else COARSE_SPLITS
     low, high, points, best = 0.0, epsilon, first, (0.0, -math.inf)
     for _ in range(turns + 1):
         splits = np.linspace(low, high, points)
@@ -123,7 +121,7 @@ def kept(joint: Joint, epsilon1: Floats, t: Floats) -> Floats:
     other, miss = own * e, (1 - match) / max(useful - 1, 1)
     given = -(xlogx(own) + (rows - 1) * xlogx(other) + xlogx(match) + (useful - 1) * xlogx(miss))
     ps, pu = joint.p_secret[:, None], joint.p_useful[None, :]
-    step, out = max(1, AT_ONCE // joint.p.size), []
+    step, out = max(1, SPLITS_AT_ONCE // joint.p.size), []
     for i in range(0, len(t), step):
         a1, a0, b1, b0 = (x[i : i + step, None, None] for x in (own, other, match, miss))
         mean = a0 * b0 + (a1 - a0) * b0 * ps + a0 * (b1 - b0) * pu + (a1 - a0) * (b1 - b0) * joint.p
@@ -140,8 +138,8 @@ def kept(joint: Joint, epsilon1: Floats, t: Floats) -> Floats:
 
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of ε, that the counts may take; with less, designs were worse on real tables
-TIE = 0.5  # how far the secret moves the odds between useful values in the table that stands in, in nats
-DRAWS, COVERAGE = 200, 0.95
+STANDING_TIE = 0.5  # how far the secret moves the odds between useful values in the table that stands in, in nats
+STANDING_DRAWS, COVERAGE = 200, 0.95
 STANDING = 40  # labels of each side of the table that stands in, at most
 
 
@@ -194,14 +192,14 @@ def _free(p: Floats, epsilon: float) -> float:
 def standing(secrets: int, useful: int) -> Floats:
     """A table with evenly many people of every secret, and useful values that depend on it a little."""
     sign = np.where((np.arange(secrets)[:, None] + np.arange(useful)) % 2, 1.0, -1.0)
-    weight = np.exp(0.5 * TIE * sign) / (1.0 + np.arange(useful))  # the commonest value is the first, as often in life
+    weight = np.exp(0.5 * STANDING_TIE * sign) / (1.0 + np.arange(useful))  # the commonest value is the first
     return np.asarray(weight / weight.sum(1, keepdims=True) / secrets)
 
 
 def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float:
     """What the best two-level rows keep over the set around noisy counts of such a table."""
     noise = Noise(spent, n, counts=spent)
-    radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), DRAWS), COVERAGE))
+    radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), STANDING_DRAWS), COVERAGE))
     ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
     from sfumato.optimise.product.profiles import liked
 

@@ -71,21 +71,25 @@ class Together(Generic[Aim]):
     ) -> None:
         self.levels, self.mover, self.rows, self.last = list(levels), BallMover(levels[0].cone), rows, last
         self.rng, self.turn = np.random.default_rng(seed), 0
-        self.pairs = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
+        first, second = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
+        self.pairs = first, second
 
-    def run(self, budget: Budget, *, calm: int = CALM, gain: float = GAIN) -> None:
-        """Turns until no level gains, or with the time."""
+    def run(self, budget: Budget, *, gain: float = GAIN, once: float | None = None) -> None:
+        """Turns until no level gains any more, and none by the rows of its neighbours; or with the time, where a turn
+        that would not end is not begun. With `once` the first turn that gains less than that is a level's last."""
+        least, calm = (gain, CALM) if once is None else (once, 1)
         for level in self.levels:
             level.master.solve()
             level.rows = level.master.used()[0] if level.met else level.master.steer()
-        live, exchanged = [i for i, level in enumerate(self.levels) if not level.met], False
-        while live and not budget.over:
+        live, exchanged, pace = [i for i, level in enumerate(self.levels) if not level.met], once is not None, 0.0
+        while live and not budget.over and budget.left >= pace * len(live):
+            began, many = budget.clock(), len(live)
             with suppress(np.linalg.LinAlgError):  # a move that fails adds nothing
                 self._turn(live, budget)
-            live = [i for i in live if self._judged(i, gain, budget) < calm and not self.levels[i].met]
-            self.turn += 1
+            live = [i for i in live if self._judged(i, least, budget) < calm and not self.levels[i].met]
+            self.turn, pace = self.turn + 1, (budget.clock() - began) / many
             if not live and not exchanged and not budget.over:
-                live, exchanged = self._exchanged(gain, budget), True
+                live, exchanged = self._exchanged(least, budget), True
 
     def _judged(self, i: int, gain: float, budget: Budget) -> int:
         """Mix anew; turns since that was worth something."""
@@ -125,8 +129,7 @@ class Together(Generic[Aim]):
             return out
 
         every, E = np.arange(len(starts)), np.array([self.levels[i].cone.E for i in live])[owner]
-        s1, s2 = (np.broadcast_to(x, (len(starts), len(x))) for x in self.pairs)
-        barrier = Barrier(self.mover, s1, s2, E[:, None])
+        barrier = Barrier(self.mover, *self.pairs, E[:, None])
         inside, costs = self.private(starts, E), slopes(starts, every)
         found = self.private(self.mover.solved(barrier, inside, costs, slopes, every, budget, self.last), E)
         rest = self.private(found.max(1, keepdims=True) - found + 1e-12, E)  # each with a row makes a constant
@@ -155,12 +158,12 @@ class Together(Generic[Aim]):
 
 def informative_along(
     within: Any, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
-    gap: float,
+    gap: float, once: float | None = None,
 ) -> list[InformativeRows] | None:
     """Rows and bounds at increasing ε; None where levels are not searched together.
 
     The largest ε is met from outside first: there little is curved, and its worst cases are cut at again at the next.
-    Levels that are not met are moved together; their bounds hold as they are.
+    Levels that are not met are moved together, `once` as in `Together.run`; their bounds hold as they are.
     """
     own = Ordered.of(within, reads)
     chains = [Chain(own.within, x, reads, budget, gap=CLOSER * gap, rays=RAYS) for x in epsilons]
@@ -175,5 +178,5 @@ def informative_along(
             chain.attempt("outside", chain.outside)
         last = chain.handed()
     levels = [OneLevel(x.cone, x.master, enough=x.bound / (1 + gap)) for x in chains]
-    Together(levels).run(budget.part(MOVES))
+    Together(levels).run(budget.part(MOVES), once=once)
     return [own.back(x.finished()) for x in chains]

@@ -20,7 +20,6 @@ TIDY = 1e-11  # of a posterior: digits that HiGHS has
 SOLVED = 1e-10  # accuracy asked of Clarabel where its point is nearly the answer
 REPAIRED = 1e-9  # the same, of HiGHS too, where mending or weak duality takes what is missing
 EMPTY = 1e-9  # mass given to what never occurs, so that its conditional is free but its logarithm is not
-UNIT = 2.0**-52  # of rounding in floats
 TINY = 1e-300  # in place of zero, under a logarithm or a division
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.optimise.arrays import MARGIN, UNIT, Floats
+from sfumato.optimise.arrays import MARGIN, Floats
+from sfumato.tolerances import UNIT
 
 LIFTS = 40  # an exact excess needs one lift and one for rounding; bounds of it need a few more
 GROWTH = 1.05  # of what is paid from lift to lift, so that rounding cannot keep a row just outside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,20 +10,18 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
-from sfumato.joint import Joint
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.ldp import LDP, pairwise, widest
-from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
-from sfumato.tolerances import SLIP
+from sfumato.privacy.measures import GAP, AnyMeasure, Live, Reading, live
+from sfumato.tolerances import SLIP, UNIT
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders
 
-SAME_LAW = 1e-15  # columns that differ by less are the same law: nothing leaks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leakage(Measure):
+class Leakage(AnyMeasure):
     """L_{α,β} = max_{x'} sup_p α/((α−1)β) log Σ_y Q(y|x')^{1−β} (Σ_x p_x Q(y|x)^α)^{β/α}  [004, Thm 1].
 
     α, β ∈ [1, ∞]. Edges, as limits: α = ∞ [004, (15)]; β = ∞ gives α/(α−1) times LDP; β ≥ α is a scaled Rényi
@@ -35,7 +33,6 @@ class Leakage(Measure):
     alpha: float
     beta: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -54,12 +51,11 @@ class Leakage(Measure):
             return Reading(np.inf, np.inf)
         if beta >= alpha and beta > 1:
             return _scaled_divergence(seen, alpha, beta)
-        tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
-        return saddle(seen, alpha, tau, self.gap)
+        return saddle(seen, alpha, _tilt(alpha, beta), self.gap)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TiltedLeakage(Measure):
+class TiltedLeakage(AnyMeasure):
     """L_{α,τ}: maximal (α, β)-leakage with β = α/(1 + τ(α−1)), τ ∈ [0, 1]  [004, Remark 1].
 
     Not larger for larger τ, not smaller for larger α. τ = 0 is local Rényi DP of order α, τ = 1 maximal α-leakage. At
@@ -69,7 +65,6 @@ class TiltedLeakage(Measure):
     alpha: float
     tau: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -88,8 +83,8 @@ class TiltedLeakage(Measure):
 
 
 def nothing_leaks(q: Floats) -> bool:
-    """All columns are one law."""
-    return bool(np.all(np.abs(q - q[:, :1]) <= SAME_LAW * q.max(axis=1, keepdims=True)))
+    """All columns are one law, up to rounding."""
+    return bool(np.all(np.abs(q - q[:, :1]) <= 4 * UNIT * q.max(axis=1, keepdims=True)))
 
 
 def _scaled_divergence(seen: Live, alpha: float, beta: float) -> Reading:
@@ -112,28 +107,27 @@ def _almost_pairs(seen: Live, orders: Orders) -> Reading:
     return Reading(value, bound, None, seen.witness(x, other))
 
 
+def _tilt(alpha: float, beta: float) -> float:
+    """τ of the orders, 1 along β = 1 [004, Remark 1]."""
+    return min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+
+
 def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
+    from sfumato.optimise.saddle.tilted import Orders, freely, worst_reference
 
-    n, orders = seen.inputs.size, Orders(alpha, tau)
-    if orders.tau * max(1.0, orders.alpha - 1) < SLIP:
+    orders = Orders(alpha, tau)
+    if tau * max(1.0, alpha - 1) < SLIP:
         return _almost_pairs(seen, orders)
-    if orders.tau == 1:
-        problem = SaddleProblem(seen.q, orders, None)
-        found, other = climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4), None
+    if tau == 1:
+        found, other = freely(seen.q, orders, gap), None
     elif (seen.q == 0).any():
         return Reading(np.inf, np.inf, None, seen.witness(other=int(np.argmax((seen.q == 0).any(axis=0)))))
     else:
         winner = worst_reference(seen.q, orders, gap)
         found, other = winner.saddle, winner.reference
-    return Reading(
-        max(0.0, found.value),
-        max(0.0, found.bound),
-        seen.on_inputs(found.p),
-        seen.witness(other=other),
-        seen.on_outputs(found.q),
-    )
+    value, bound = max(0.0, found.value), max(0.0, found.bound)
+    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other), seen.on_outputs(found.q))
 
 
 def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
@@ -141,14 +135,12 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
+    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, freely, worst_reference
 
-    n = channel.shape[1]
-    tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+    n, tau = channel.shape[1], _tilt(alpha, beta)
     orders = Orders(alpha, tau)
     if tau == 1:
-        problem = SaddleProblem(channel, orders, None)
-        return climb(problem, ascend(problem, np.full(n, 1 / n), 6), GAP / 4).q[None, :]
+        return freely(channel, orders, GAP).q[None, :]
     if tau * max(1.0, alpha - 1) < SLIP:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd
@@ -156,14 +148,13 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WorstInputLeakage(Measure):
+class WorstInputLeakage(AnyMeasure):
     """max_{x'} (1/β) log Σ_y Q(y|x')^{1−β} max_x Q(y|x)^β  [004, (15)], β ∈ [1, ∞].
 
     β = 1 is maximal leakage, β = ∞ local differential privacy. A zero in a live row gives ∞ as soon as β > 1.
     """
 
     beta: float
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.measures import Measure, Reading, live
+from sfumato.privacy.measures import AnyMeasure, Measure, Reading, live
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
@@ -174,11 +174,11 @@ def largest_shift(prior: Floats, posterior: Floats) -> float:
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 
 
-PRIORS, PRIOR_STEPS = 8, 20  # of the search for the worst prior, and steps from each
+WORST_PRIORS, PRIOR_STEPS = 8, 20  # of the search for the worst prior, and steps from each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GainLeakage(Measure):
+class GainLeakage(AnyMeasure):
     """log [Σ_y max_w Σ_x p_x Q(y|x) g(w, x) / max_w Σ_x p_x g(w, x)] for gains g ≥ 0.
 
     The worst prior maximises a convex function over a polytope: the value is a local search's, the bound is maximal
@@ -187,7 +187,6 @@ class GainLeakage(Measure):
 
     gains: Floats = field(repr=False)  # [w, x]
     title: ClassVar[str] = "g-leakage"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -216,7 +215,7 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
     n = q.shape[1]
     rng = np.random.default_rng(0)
     best, best_p = 0.0, np.full(n, 1 / n)
-    for start in range(PRIORS):
+    for start in range(WORST_PRIORS):
         p = np.full(n, 1 / n) if start == 0 else rng.dirichlet(np.ones(n))
         reached = -1.0
         for _ in range(PRIOR_STEPS):
@@ -236,10 +235,9 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BayesLeakage(Measure):
+class BayesLeakage(AnyMeasure):
     """log [Σ_y max_x p_x Q(y|x) / max_x p_x]. The uniform prior is worst, and gives maximal leakage."""
     title: ClassVar[str] = "min-entropy leakage"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if prior is None:
@@ -251,14 +249,13 @@ class BayesLeakage(Measure):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MaximalLeakage(Measure):
+class MaximalLeakage(AnyMeasure):
     """log Σ_y max_x Q(y|x): maximal (∞, 1)-leakage. The uniform prior attains it for guessing X itself.
 
     A prior matters only through its support.
     """
 
     title: ClassVar[str] = "maximal leakage"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -268,14 +265,13 @@ class MaximalLeakage(Measure):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PointwiseLeakage(Measure):
+class PointwiseLeakage(AnyMeasure):
     """max_y ℓ(y), ℓ(y) = log max_x Q(y|x) / P(y), x in the support of the prior. The worst prior makes it LDP.
 
     The mean of e^{ℓ(Y)} is e to the maximal leakage: `profile` gives ℓ for every output.
     """
 
     title: ClassVar[str] = "pointwise maximal leakage"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def profile(self, channel: npt.ArrayLike, prior: npt.ArrayLike) -> Floats:
         """ℓ(y) for every output, −∞ for outputs that never occur."""

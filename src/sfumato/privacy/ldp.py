@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,10 +17,10 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
-from sfumato.privacy.measures import Measure, Reading, Witness, live
-from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, SLIP, SUBSETS
+from sfumato.privacy.measures import AnyMeasure, Measure, Reading, Witness, live
+from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, NEAR_ONE, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
-from sfumato.uncertainty.sets import best_pairs, quotient
+from sfumato.uncertainty.sets import best_pairs, quotient, worst_first
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints
@@ -65,9 +65,6 @@ class LDP(Measure):
 # --- rényi divergences between all pairs of columns of a channel ------------------------------------------------------
 
 
-CAREFUL_BELOW = 1.01  # orders where Σ − 1 is formed by expm1 so that dividing by order − 1 keeps its digits
-
-
 def pairwise(channel: Floats, order: float) -> Floats:
     """D_order(Q_x ‖ Q_x') as a matrix [x, x'], orders 1 ≤ order ≤ ∞; +∞ where the second column misses an output.
 
@@ -81,7 +78,7 @@ def pairwise(channel: Floats, order: float) -> Floats:
         d = (channel * floor).sum(axis=0)[:, None] - channel.T @ floor
     elif np.isinf(order):
         d = np.array([(logs - column[:, None]).max(axis=0) for column in floor.T]).T
-    elif order < CAREFUL_BELOW:
+    elif order < 1 + NEAR_ONE:
         d = np.array([_careful(channel, floor, column, order) for column in floor.T]).T
     else:
         d = _power(logs, floor, order)
@@ -114,14 +111,13 @@ def widest(divergences: Floats) -> tuple[float, int, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiLDP(Measure):
+class RenyiLDP(AnyMeasure):
     """max_{x, x'} D_a(Q_x ‖ Q_x') for an order a ∈ [1, ∞]  [004, (4) corrected: the sum is over y].
 
     a = 1 is the largest Kullback–Leibler divergence, a = ∞ local differential privacy.
     """
 
     order: float
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -138,7 +134,6 @@ class RenyiLDP(Measure):
 # --- robust local differential privacy, about the secret and for every distribution in a set --------------------------
 
 
-WORST_FIRST, WORST_AT_ONCE = 16, 256  # pairs whose exact worst case is sought at once
 OUTSTANDING = 64  # atoms of a large layout compared on each side
 
 
@@ -279,13 +274,12 @@ class RLDP:
 
 def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> float:
     """The greatest exact value, or `found`: asked for where bounds are greatest, while these exceed what is known."""
-    flat, chunk = bounds.ravel(), WORST_FIRST
-    order = np.argsort(-flat, kind="stable")
-    order = order[flat[order] > found]  # which leaves out pairs that are none, whose bound is 0
-    while len(order) and flat[order[0]] > found * (1 + SLIP):
-        found = max(found, float(exact(*np.unravel_index(order[:chunk], bounds.shape)).max()))
-        order, chunk = order[chunk:], WORST_AT_ONCE
-        order = order[flat[order] > found]
+
+    def enough() -> float:
+        return found * (1 + SLIP)
+
+    for part in worst_first(bounds.ravel(), enough):
+        found = max(found, float(exact(*np.unravel_index(part, bounds.shape)).max()))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -92,6 +92,13 @@ class Measure(ABC):
             return self.of(seen, prior.p_secret if isinstance(prior, Joint) else prior)
         kept = np.flatnonzero(secret > 0)
         return _placed(self.of(seen[:, kept]), kept, secret.size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyMeasure(Measure):
+    """A measure that is about the input, or about the secret of a joint that it is given."""
+
+    about: Joint | None = field(default=None, kw_only=True)
 
 
 def _placed(found: Reading, kept: Ints, size: int) -> Reading:

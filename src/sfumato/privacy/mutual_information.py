@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,21 +10,19 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
-from sfumato.joint import Joint
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
-from sfumato.privacy.measures import GAP, Measure, Reading, live
-from sfumato.tolerances import HALVINGS
+from sfumato.privacy.measures import GAP, AnyMeasure, Reading, live
+from sfumato.tolerances import HALVINGS, NEAR_ONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shannon(Measure):
+class Shannon(AnyMeasure):
     """I(X;Y) = Σ p_x D(Q_x ‖ Qp); the worst prior gives the capacity, certified by max_x D(Q_x ‖ q) for a law q."""
 
     gap: float = GAP
     title: ClassVar[str] = "mutual information"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if prior is None:
@@ -36,11 +34,8 @@ class Shannon(Measure):
         return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
 
 
-NEAR_SHANNON = 1e-2
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Sibson(Measure):
+class Sibson(AnyMeasure):
     """I_a(p) = a/(a−1) log Σ_y (Σ_x p_x Q(y|x)^a)^{1/a} = min_q D_a(p Q ‖ p × q), 0 < a ≤ ∞.
 
     Shannon's at a = 1, maximal leakage on the support at a = ∞. Its worst prior gives maximal a-leakage [004, (2)].
@@ -48,7 +43,6 @@ class Sibson(Measure):
 
     order: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -67,7 +61,7 @@ class Sibson(Measure):
             return Reading(inner.value, inner.bound, np.asarray(prior, dtype=np.float64))
         seen = live(channel, prior)
         logs = a * log_or_minus_infinity(seen.q) + np.log(seen.p)
-        if abs(a - 1) < NEAR_SHANNON:
+        if abs(a - 1) < NEAR_ONE:
             value = _near_one(seen.q, seen.p, a)
         else:
             value = float(log_sum_exp(log_sum_exp(logs) / a)) * a / (a - 1)
@@ -84,11 +78,10 @@ def _near_one(q: npt.NDArray[np.float64], p: npt.NDArray[np.float64], a: float) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MaximalAlphaLeakage(Measure):
+class MaximalAlphaLeakage(AnyMeasure):
     """sup_p I_a(p), a ∈ [1, ∞]: maximal (a, 1)-leakage [004, (2)]. A prior only sets the support."""
     order: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -99,14 +92,13 @@ class MaximalAlphaLeakage(Measure):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arimoto(Measure):
+class Arimoto(AnyMeasure):
     """H_a(X) − H_a(X|Y) = Sibson's I_a at the tilted prior p^a / Σ p^a, 0 < a ≤ ∞.
 
     Tilting permutes the priors of full support, so both have the same worst case. a = ∞ is min-entropy leakage.
     """
     order: float
     gap: float = GAP
-    about: Joint | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -138,7 +130,7 @@ def _tilt(p: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MaximalCorrelation(Measure):
+class MaximalCorrelation(AnyMeasure):
     """ρ(p) = second singular value of √p_x Q(y|x) / √P(y), in [0, 1].
 
     Its square in the worst case over priors is the χ² contraction coefficient, which two inputs attain: max_{x,x'}
@@ -147,7 +139,6 @@ class MaximalCorrelation(Measure):
 
     unit: ClassVar[str] = ""
     title: ClassVar[str] = "maximal correlation"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -212,7 +203,7 @@ def distances(q: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TotalVariation(Measure):
+class TotalVariation(AnyMeasure):
     """½ Σ_{x,y} p_x |Q(y|x) − P(y)|, a number in [0, 1). Without a prior: a value and a bound that may differ.
 
     Bound: Σ p_x TV(Q_x, Qp) ≤ pᵀDp with D the distances between columns. ℓ₁ distances are of negative type, so pᵀDp
@@ -220,7 +211,6 @@ class TotalVariation(Measure):
     """
     unit: ClassVar[str] = ""
     title: ClassVar[str] = "total variation"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -242,12 +232,11 @@ class TotalVariation(Measure):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contraction(Measure):
+class Contraction(AnyMeasure):
     """Dobrushin's coefficient max_{x,x'} TV(Q_x, Q_x'): the best advantage in telling two inputs apart."""
 
     unit: ClassVar[str] = ""
     title: ClassVar[str] = "largest total variation"
-    about: Joint | None = field(default=None, kw_only=True)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.tolerances import HALVINGS, LEAST, LISTED
+from sfumato.tolerances import HALVINGS, LEAST, LISTED, UNIT
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import (
     LEAST_GAP,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
-DRAWS = 20_000  # tables drawn for a bootstrap
+BOOTSTRAPS = 20_000  # tables drawn for a bootstrap
 UNSURE = 1e-6  # a confidence below which 1 − confidence has lost its digits
 
 
@@ -133,8 +133,7 @@ class ChiSquareBall(FromPairs):
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.slack, close)
 
     def support(self, c: Floats) -> Extreme:
-        best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([1 + self.radius]))
-        return Extreme(float(best.value[0]), best.r[0].reshape(c.shape))
+        return greatest_sum(c, self.joint.p, self.radius)
 
 
 def _statistics(p: Floats, n: int, draws: int, seed: int) -> Floats:
@@ -179,7 +178,7 @@ def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed:
         return asymptotic
     if calibration == "exact":
         return float(np.nextafter((joint.p.size - 1) / (n * (1 - confidence)), np.inf))
-    draws = max(200, min(DRAWS, LISTED // joint.p.size))
+    draws = max(200, min(BOOTSTRAPS, LISTED // joint.p.size))
     smooth = (joint.p * n + 0.5) / (n + 0.5 * joint.p.size)
     # An order statistic three standard errors above the quantile, so that chance in the draws does not lower it.
     rank = min(1.0, confidence + 3 * math.sqrt(confidence * (1 - confidence) / draws))
@@ -238,6 +237,22 @@ def greatest_mean(
     r = np.where(np.isfinite(spread)[..., None], r, corner)
     r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
     return Mean(inner(r, v), r, top + width * gap, np.asarray(width * (length / c) ** 2), np.log(gap))
+
+
+def greatest_sum(c: Floats, p: Floats, radius: float) -> Extreme:
+    """max ⟨c, P⟩ over {P : Σ p²/P ≤ 1 + B} from above, by duality, and a P that attains it up to rounding.
+
+    max = min_{μ ≥ max c} μ − (Σ p √(μ − c))²/(B + 1) [002, Thm 2, simplified]: any μ bounds it from above, and a sum of
+    k products is off by k units at most.
+    """
+    flat, centre, top = c.ravel(), p.ravel(), float(c.max())
+    if radius <= 0:
+        return Extreme(float(flat @ centre), p)
+    best = greatest_mean(flat[None, :], centre[None, :], np.array([1 + radius]))
+    mu = max(float(best.tau[0]), top)
+    dual = mu - float(centre @ np.sqrt(mu - flat)) ** 2 / (1 + radius)
+    upper = min(dual + flat.size * UNIT * max(abs(mu), float(np.abs(flat).max())), top)
+    return Extreme(max(upper, float(best.value[0])), best.r[0].reshape(p.shape))
 
 
 def gap_for(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -14,6 +14,9 @@ from sfumato.joint import Joint, checked_joint
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
+
+
+FEW_PAIRS, MANY_PAIRS = 16, 4096  # whose exact worst cases are sought at first, so that many need none, and at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +124,16 @@ def best_pairs(top: Floats, bottom: Floats) -> Floats:
     i2, j2 = other_top.max(0), other_bottom.min(0)
     crossed = np.maximum(quotient(i2, bottom[j, columns]), quotient(top[i, columns], j2))
     return np.where(i == j, crossed, direct)
+
+
+def worst_first(bounds: Floats, found: Callable[[], float]) -> Iterator[Ints]:
+    """Places of bounds[i], the greatest first, as long as they exceed what is found: a few, and then more at a time."""
+    order, count = np.flatnonzero(bounds > found()), FEW_PAIRS
+    order = order[np.argsort(-bounds[order], kind="stable")]
+    while len(order):
+        yield order[:count]
+        order, count = order[count:], min(FEW_PAIRS * count, MANY_PAIRS)
+        order = order[bounds[order] > found()]
 
 
 def pairs_of(within: UncertaintySet, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Pairs:

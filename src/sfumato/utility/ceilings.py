@@ -13,7 +13,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.tolerances import EXPONENT, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
-from sfumato.uncertainty.chi_square import greatest_mean, mass_range
+from sfumato.uncertainty.chi_square import mass_range
 from sfumato.utility.information import xlogx
 
 
@@ -134,9 +134,6 @@ def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) ->
 # --- what one output is worth: expected loss, and how often the input is recovered ------------------------------------
 
 
-ROUNDING = 2.0**-46  # relative room for the rounding of sums of a few thousand products
-
-
 def loss_of(mechanism: Mechanism, distance: Floats) -> Floats:
     """E[d(u, Y) | s, u] as [s, u] (one row for a mechanism that reads U alone); distance[u, y]."""
     q = mechanism.matrix
@@ -152,20 +149,10 @@ def loss_of(mechanism: Mechanism, distance: Floats) -> Floats:
 
 
 def expected_distortion(mechanism: Mechanism, source: Joint | UncertaintySet, distance: Floats) -> float:
-    """E d(U, Y) under a joint, or the greatest over a set of them (never too small: a dual point bounds it).
-
-    Over a χ² ball the greatest ⟨c, P⟩ is min_{μ ≥ max c} μ − (Σ P̂√(μ − c))²/(B + 1) [002, Thm 2, simplified].
-    """
+    """E d(U, Y) under a joint, or the greatest over a set of them (over a χ² ball never too small)."""
     joint = source if isinstance(source, Joint) else source.joint
     c = np.broadcast_to(loss_of(mechanism, np.asarray(distance, float)), joint.shape)
-    if isinstance(source, Joint):
-        return float((c * joint.p).sum())
-    if not isinstance(source, ChiSquareBall) or source.radius == 0:
-        return source.support(c).value
-    flat, p = c.reshape(1, -1), joint.p.reshape(1, -1)
-    mu = max(float(greatest_mean(flat, p, np.array([1 + source.radius])).tau[0]), float(c.max()))
-    dual = mu - float((p * np.sqrt(mu - flat)).sum()) ** 2 / (1 + source.radius)
-    return min(float(c.max()), dual + ROUNDING * max(abs(mu), float(np.abs(c).max())))
+    return float((c * joint.p).sum()) if isinstance(source, Joint) else source.support(c).value
 
 
 # --- whether, and how well, the distribution of the input can be estimated from what is released ----------------------

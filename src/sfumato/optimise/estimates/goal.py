@@ -228,8 +228,13 @@ class Mixed:
 def inverse(V: Floats, theta: Floats) -> Floats:
     """J⁻¹ of rows over the coordinates that are estimated."""
     J = (V.T * theta) @ V
-    J[np.diag_indices_from(J)] += RIDGE * np.trace(J)
+    _diagonal(J)[:] += RIDGE * np.trace(J)
     return np.asarray(np.linalg.inv(J), np.float64)
+
+
+def _diagonal(square: Floats) -> Floats:
+    """A view of it: numpy's own ways to write there cost more than a step's arithmetic."""
+    return square.reshape(-1)[:: len(square) + 1]
 
 
 def best_mixture(
@@ -255,7 +260,7 @@ def best_mixture(
         mu = float(theta @ z) / N
         if max(np.abs(primal_gap).max(), N * mu / value) < settled and np.abs(dual_gap).max() < ALIGNED * value:
             break
-        hessian = 2 * (W @ J @ W.T) * (pulled @ W.T)
+        hessian = (W @ (2 * J) @ W.T) * (pulled @ W.T)
         moved = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
         if moved is None:
             break
@@ -267,23 +272,25 @@ def best_mixture(
 def _moved(
     V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
 ) -> tuple[Floats, Floats, Floats] | None:
-    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve  # not for those who only read errors off a closed form
+    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ.
 
-    at, trace = np.diag_indices(len(V)), float(np.trace(hessian)) / len(V)
-    hessian[at] += z / theta
+    LAPACK is called by name: for a hundred rows checks around it take as long as it does.
+    """
+    from scipy.linalg.lapack import dpotrf, dpotrs  # not for those who only read errors off a closed form
+
+    trace, lifted = float(np.trace(hessian)) / len(V), _diagonal(hessian)
+    lifted += z / theta
     for firm in FIRM:
-        hessian[at] += firm * RIDGE * trace
-        try:
-            factor = cho_factor(hessian, check_finite=False)
+        lifted += firm * RIDGE * trace
+        factor, failed = dpotrf(hessian.T, lower=1, clean=0)
+        if not failed:
             break
-        except LinAlgError:
-            continue
     else:
         return None
-    solved = cho_solve(factor, np.column_stack([mu / theta - z - dual_gap, V]), check_finite=False)
+    ends = np.asfortranarray(np.column_stack([mu / theta - z - dual_gap, V]))
+    solved = dpotrs(factor, ends, lower=1, overwrite_b=1)[0]
     schur = V.T @ solved[:, 1:]
-    schur[np.diag_indices_from(schur)] += 1e-14 * float(np.trace(schur))
+    _diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
     dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
     dt = solved[:, 0] - solved[:, 1:] @ dl
     dz = mu / theta - z - z / theta * dt
@@ -293,5 +300,5 @@ def _moved(
 
 def _room(x: Floats, dx: Floats) -> float:
     """How far x may move and stay positive."""
-    falling = dx < 0
-    return min(1.0, 0.99 * float((x[falling] / -dx[falling]).min())) if falling.any() else 1.0
+    fall = -float((dx / x).min())
+    return min(1.0, 0.99 / fall) if fall > 0 else 1.0

@@ -77,13 +77,15 @@ class Estimates:
         return self.value
 
     def _pool(self) -> tuple[Floats, Floats | None]:
-        """Rows in use, and of the others as many of those that price out best as a mixture holds; no row twice."""
+        """Rows that weigh more than a mixture is exact to, and of the new ones those that price out best, as many as it
+        holds; no row twice."""
         new = np.unique(self.rest.round(9), axis=0, return_index=True)[1] if len(self.rest) else np.zeros(0, int)
         rows = np.concatenate([self.rows, self.rest[np.sort(new)]])
         theta = np.append(self.theta, np.zeros(len(new)))
         if not np.isfinite(self.value):
             return rows, None
         old = np.argsort(-self.theta, kind="stable")[: self.most - self.fresh]
+        old = old[self.theta[old] > ROUGH]
         new = len(self.theta) + np.argsort(-self.gains(rows[len(self.theta) :]), kind="stable")[: self.fresh]
         keep = np.append(old, new)
         return rows[keep], theta[keep]

@@ -34,7 +34,7 @@ ROWS = 2.5  # rows of a mixture for each coordinate, about
 ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
 SEARCH = 0.6  # of the time, at least, for the search itself
-CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
+LAST = 0.15  # of the time of a curve, for the last mixtures
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 CARRIED = 2.0  # rows for each coordinate that a level leaves to the next
 FROM = 40  # rows that a turn of moves begins from in a curve, at least
@@ -76,27 +76,46 @@ def searched(
 
 
 def searched_along(
-    within: UncertaintySet, epsilons: Sequence[float], goal: Goal, reads: str, budget: Budget
+    within: UncertaintySet, epsilons: Sequence[float], goal: Goal, reads: str, budget: Budget,
+    known: Sequence[Floats] = (), once: float | None = None,
 ) -> list[PreciseRows] | None:
     """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
-    as this one allows them (`optimise.carrying`); None where levels are not searched together, or time is too short."""
+    as this one allows them (`optimise.carrying`); None where levels are not searched together, or time is too short.
+
+    `known` are the rows of designs from which the whole table can be estimated, one for each level: nothing else is
+    begun with then but sets of useful values, which other goals may have no use for. `once` is as in `Together.run`.
+    """
     cones = [_cones(within, x, reads, None) for x in epsilons]
     if not all(joinable(x) for x, _ in cones):
         return None
     levels: list[OneLevel[Estimates]] = []
     working, profile = budget.part(1 - LAST), None
-    for epsilon, (cone, _) in zip(epsilons, cones, strict=True):
-        search = _Search(cone, epsilon, profile=profile)
-        profile, master = search.liked, Estimates(goal, working)
-        rows, theta = levels[-1].master.used() if levels else (np.zeros((0, len(cone.coordinates.p))), np.zeros(0))
-        heaviest = np.argsort(-theta, kind="stable")[: int(CARRIED * len(cone.coordinates.p))]
-        if not search.begin(master, rows_for(cone, rows[heaviest]) if levels else None):
-            return None
-        if search.movers:
-            search.climb(master, working.part(CLIMB / len(epsilons)))
+    for i, (epsilon, (cone, _)) in enumerate(zip(epsilons, cones, strict=True)):
+        master = Estimates(goal, working)
+        if known:
+            master.add(known[i])
+            master.add(steepened(cone, steep(common_sets(cone, epsilon)), loose=True))
+            master.solve(COARSE)
+        else:
+            search = _Search(cone, epsilon, profile=profile)
+            profile = search.liked
+            if not search.begin(master, _from_below(cone, levels[-1].master) if levels else None):
+                return None
         levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
-    Together(levels, FROM, LATE).run(working, gain=GAIN)
+    Together(levels, FROM, LATE).run(working, gain=GAIN, once=once)
     return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
+
+
+def _from_below(cone: RatioCone, master: Estimates) -> Floats:
+    """The heaviest rows of a smaller ε as this one allows them."""
+    rows, theta = master.used()
+    return rows_for(cone, rows[np.argsort(-theta, kind="stable")[: int(CARRIED * len(master.p))]])
+
+
+def common_sets(cone: RatioCone, epsilon: float) -> Bools:
+    """Sets of useful values, the same whatever the secret is."""
+    U = cone.within.joint.shape[1]
+    return np.asarray(of_values(U, epsilon)[:, cone.coordinates.cell % U])
 
 
 def _cones(
@@ -147,9 +166,8 @@ class _Search:
                 both.append(own)
                 self.liked = replace(own, drop=own.drop / cone.rise)
             self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(both)]
-        shape = within.joint.shape
-        self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
-        self.common = of_values(shape[1], epsilon)[:, cone.coordinates.cell % shape[1]]  # the same whatever s is
+        self.sets = of_cells(cone.coordinates, within.joint.shape, epsilon, cone.reads)
+        self.common = common_sets(cone, epsilon)
 
     def seconds(self, clock: Callable[[], float]) -> float:
         """What it will take to make the rows of a mixture private exactly, by what a few take."""

@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import xlogy
 
-from sfumato.optimise.arrays import DUST, TIDY, UNIT, Floats
+from sfumato.optimise.arrays import DUST, TIDY, Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
+from sfumato.tolerances import UNIT
 
 CHORD_ROUNDING = 1e-13  # the sum of at most a few hundred offsets of chords, each below one
 LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up

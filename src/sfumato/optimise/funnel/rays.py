@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +95,14 @@ def _independent(rows: Floats) -> Ints:
     return np.asarray(order[: np.count_nonzero(np.abs(np.diag(triangle)) > INDEPENDENT)])
 
 
+def _joined(old: npt.NDArray[Any], stay: Ints, new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Some of the old rows, and the new ones, in one copy."""
+    out = np.empty((len(stay) + len(new), new.shape[1]), new.dtype)
+    old.take(stay, 0, out=out[: len(stay)], mode="clip")
+    out[len(stay) :] = new
+    return out
+
+
 class SimpleCone:
     """The cone cut so far: rays v (rows that sum to 1), the facets of each, and the neighbour across each facet.
 
@@ -140,14 +149,13 @@ class SimpleCone:
             across = self._paired(facets, column, count)
             renumbered = np.cumsum(kept) - 1
             across[rows, column] = renumbered[here]
-            self.across[here, column] = -1 - rows
-            old = self.across[kept]
-            self.across = np.where(old >= 0, renumbered[np.maximum(old, 0)], count - 1 - old)
+            self.across[here, column] = -1 - rows  # counted from the end of their numbers, the new ones last to first
+            self.across = np.append(renumbered, np.arange(count + len(here), count, -1) - 1)[self.across]
         self._clean(fresh, facets)
-        stay = self.vectors[kept], self.facets[kept] if facet is not None else facets[:0]
-        self.vectors = np.concatenate([stay[0], fresh])
-        self.facets = np.concatenate([stay[1], facets])
-        self.across = np.concatenate([self.across, across]) if facet is not None else across
+        stay = np.flatnonzero(kept)
+        self.vectors = _joined(self.vectors, stay, fresh)
+        self.facets = _joined(self.facets, stay, facets) if facet is not None else facets
+        self.across = _joined(self.across, stay, across) if facet is not None else across
 
     def _clean(self, fresh: Floats, facets: Facets) -> None:
         """Exact zeros where the orthant's own facets are tight, and unit sum."""

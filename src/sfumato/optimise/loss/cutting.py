@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import DUST, Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, mended, priced
+from sfumato.tolerances import LEAST
 
 # --- bounded ratios with a floor under every output -------------------------------------------------------------------
 
@@ -43,9 +44,9 @@ class FloorProgramme:
             self.lp.at_most(sparse.hstack([*sides, sparse.csr_matrix((outputs * len(means), 1))]))
         self.base = self.lp.rows
 
-    def lose(self, cost: Floats) -> None:
-        """Append D ≥ Σ cost·Q for the costs [y, x] of one source."""
-        self.lp.at_most(np.concatenate([cost.ravel(), np.zeros(self.extra - 1), [-1.0]])[None, :])
+    def loss(self, cost: Floats) -> Floats:
+        """The row of D ≥ Σ cost·Q for the costs [y, x] of one source."""
+        return np.concatenate([cost.ravel(), np.zeros(self.extra - 1), [-1.0]])
 
     def proved(self, solution: Solution, cost: Floats) -> float:
         """The loss from below by weak duality, whatever HiGHS says: prices of the floors, clipped to be valid.
@@ -73,16 +74,17 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
 # --- over a χ² ball: cutting planes, the pair oracle for privacy, the support function for robust utility -------------
 
 
-PATIENCE = 6  # rounds a cut may be slack before it is dropped
-VIOLATION = 1e-8  # relative excess of a ratio below which a pair is not cut again
-INWARD = 0.5  # where the oracle looks, two rounds in three, between the best nearly private point and the LP optimum
-IDLE = 3  # rounds without a cut, a better bound or a better point: each of them looks from another place
+SLACK_ROUNDS = 6  # rounds a cut may be slack before it is dropped
+LOOKS = 3  # rounds in which each looks from another place, and it ends when none brings a cut, bound or better point
 
 
 def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
-    """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output."""
+    """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output.
+
+    What sealing leaves room for anyway is not cut again.
+    """
     e, worst = float(np.exp(problem.epsilon)), problem.worst(q)
-    worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + VIOLATION))]
+    worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + SEALING))]
     return worst, worst.excess(problem.expand(q), e)
 
 
@@ -117,7 +119,7 @@ class CuttingProgramme(FloorProgramme):
 
     def source(self, p: Floats) -> None:
         """Add D ≥ Σ c(P) Q."""
-        self.lose(self.problem.cost(p))
+        self.lp.at_most(self.loss(self.problem.cost(p))[None, :])
         self.sources.append(p)
         self.order.append(1)
 
@@ -127,7 +129,7 @@ class CuttingProgramme(FloorProgramme):
         price = -solution.row_dual[self.base :]
         rows = np.flatnonzero(kinds == 0)
         self.age = np.where(price[rows] > DUST, 0, self.age + 1)
-        stale = self.age > PATIENCE
+        stale = self.age > SLACK_ROUNDS
         if stale.sum() < 0.1 * max(1, len(stale)):
             return
         self.lp.drop(rows[stale] + self.base)
@@ -173,11 +175,10 @@ class CuttingSearch:
         return self.problem.columns(solution.x)
 
     def separate(self, q: Floats) -> int:
-        """Cut off q, or a point on the way to it from inside; the number of fresh cuts."""
+        """Cut off q, or (two rounds in three) the point half way to it from inside; the number of fresh cuts."""
         problem, fresh = self.problem, 0
-        rise = max(float(np.expm1(problem.epsilon)), 1e-300)
-        for inward in (INWARD, 1.0) if self.inner.size and self.rounds % 3 else (1.0,):
-            look = inward * q + (1.0 - inward) * self.inner if inward < 1.0 else q
+        rise = max(float(np.expm1(problem.epsilon)), LEAST)
+        for look in (0.5 * (q + self.inner), q) if self.inner.size and self.rounds % LOOKS else (q,):
             add = np.zeros(problem.outputs)
             if problem.privacy_radius > 0.0:
                 cuts, excess = violated(problem, look)
@@ -214,14 +215,15 @@ def solve_by_cuts(
     search = CuttingSearch(problem, start)
     if known is not None:
         search.begin(known)
-    scale, idle = max(1e-9, 1e-6 * float(np.abs(problem.distance).max())), 0
+    scale, idle = max(REPAIRED, 1e-6 * float(np.abs(problem.distance).max())), 0
     while True:
         search.rounds += 1
         before = search.low, search.guess
         q = search.relaxed()
         late, fresh = budget.over, search.separate(q)
-        idle = 0 if fresh or search.low > before[0] or search.guess < before[1] else idle + 1
-        stuck = fresh == 0 and (not search.robust or idle == IDLE)
+        better = max(search.low - before[0], before[1] - search.guess) > DUST * scale
+        idle = 0 if fresh or better else idle + 1
+        stuck = fresh == 0 and (not search.robust or idle == LOOKS)
         close = search.guess - search.low <= tolerance * max(abs(search.guess), scale)
         if close or late or stuck or search.guess < 0.5 * search.tried or search.rounds == 1:
             search.settle()

@@ -1,4 +1,4 @@
-"""Sets of source distributions, and the least ε for a Hamming budget over them, exactly [003; errata 003].
+"""Sets of source distributions, answers that hold against all of them, and the Hamming distance, exactly [003; errata].
 
 e^{ε*} = min { 1 + (M − 1 − ΣD_j)/min_i D_i : D ∈ [0,1]^M, P·D ≤ budget for all P, ΣD ≤ M − 1 }, D_i = 1 − Q(i|i).
 With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥ 1, z ≤ τ, P·z ≤ budget·τ, Σz ≤ (M−1)τ.
@@ -9,19 +9,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, SOLVED, Floats
-from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.problem import WHOLE, support
+from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
+from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
+from sfumato.optimise.loss.problem import around
+from sfumato.tolerances import SUMS_TO_ONE, UNIT
+from sfumato.uncertainty.sets import UncertaintySet
 
 # --- sets of source distributions, known by the largest value of a linear function over them --------------------------
-
-
-CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Sources:
         p = self.members
         if p.ndim != 2 or p.size == 0:
             raise InputError("the source set is empty: give at least one distribution.")
-        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > WHOLE:
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
             raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
 
     @property
@@ -57,14 +57,94 @@ class Sources:
     @staticmethod
     def chi_square(p: Floats, radius: float) -> Sources:
         """The χ² ball of the given radius around p."""
-        return Sources(p[None, :], lambda c: support(c, p, radius))
+        return Sources.of(around(p[None, :], radius))
+
+    @staticmethod
+    def of(within: UncertaintySet) -> Sources:
+        """The marginals on U of a set."""
+
+        def worst(c: Floats) -> tuple[float, Floats]:
+            found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+            return found.value, found.p.sum(axis=0)
+
+        return Sources(within.joint.p_useful[None, :], worst)
+
+
+# --- the least of the worst: relax to some members, answer them, ask who is worst off, and let that member in ---------
+
+
+CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Response(Generic[Made]):
+    """The best answer to some members: its loss for every letter, and what a mixture of them proves about all answers.
+
+    The first loss is what is minimised; others are kept in bounds, and only bring members in.
+    """
+
+    made: Made
+    losses: tuple[Floats, ...]
+    bound: float
+    source: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled(Generic[Made]):
+    """What has the least worst-case loss, this loss, the highest proved bound with its source, and all members met."""
+
+    made: Made
+    value: float
+    bound: float
+    source: Floats
+    members: Floats
+
+
+def against(
+    sources: Sources, respond: Callable[[Floats], Response[Made]], enough: Callable[[float, float], bool],
+    members: Floats | None = None,
+) -> Settled[Made]:
+    """The best answer to every source: respond(fresh) answers the members told so far, these among them.
+
+    Members are all that enters, so every answer is one to a relaxation, and its bound holds for the whole set. It ends
+    when value and bound are near enough, or when those who are worst off have been met before.
+    """
+    met, fresh = np.zeros((0, sources.size)), sources.members if members is None else members
+    best: Settled[Made] | None = None
+    for _ in range(CUTTING_ROUNDS):
+        met, found = np.vstack([met, fresh]), respond(fresh)
+        (value, _), *_ = asked = [sources.worst(loss) for loss in found.losses]
+        made, bound, source = found.made, found.bound, found.source
+        if best is not None and best.value <= value:
+            made, value = best.made, best.value
+        if best is not None and best.bound >= bound:
+            bound, source = best.bound, best.source
+        best = Settled(made, value, bound, source, met)
+        fresh = np.array([p for _, p in asked if np.abs(met - p).max(axis=1).min() > DUST])
+        if not len(fresh) or enough(value, bound):
+            break
+    assert best is not None
+    return best
+
+
+class MemberRows:
+    """A linear programme with a row, at most 0, for every member; their prices mix the members into one source."""
+
+    def __init__(self, lp: LinearProgramme, row: Callable[[Floats], Floats]) -> None:
+        self.lp, self.row, self.base, self.members = lp, row, lp.rows, list[Floats]()
+
+    def solve(self, fresh: Floats) -> tuple[Solution, Floats]:
+        """The optimum with more members, and the source that it is priced by."""
+        self.members.extend(fresh)
+        self.lp.at_most(np.array([self.row(p) for p in fresh]))
+        solution = self.lp.solve()
+        price = np.maximum(-solution.row_dual[self.base :], 0.0)
+        mixed = price @ np.array(self.members) / price.sum() if price.sum() > 0.0 else self.members[0]
+        return solution, np.asarray(mixed)
 
 
 # --- the least ε for a Hamming budget, the least loss at a level, and the class of a set of sources -------------------
-
-
-CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
-BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))  # traces of prices whose slope is surely positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,121 +173,86 @@ def attaining(levels: Floats, epsilon: float) -> Floats:
     return np.asarray(q / q.sum(axis=0))
 
 
-def _bound(members: Floats, prices: Floats, budget: float) -> float:
-    """A lower bound of e^{ε*} from any weights on members, by weak duality of the linear form.
+def _tradeoff(p: Floats) -> tuple[Floats, Floats]:
+    """θ and h(θ) = (M−1)θ − Σ(θ − p_i)₊ at the corners of h: no mechanism loses less than min(h(θ), 1 − θe^ε) at p.
 
-    With P = Σ prices·members: 1 + min over τ ≥ 1, 1 ≤ z ≤ τ, Σz ≤ (M−1)τ of (M−1)τ − Σz + P·z − |prices|·budget·τ.
-    For a price θ ≥ 0 of the sum rule, z_i = τ where 1 − P_i > θ and z_i = 1 elsewhere; τ = 1 if its slope is ≥ 0.
-    At the optimum that slope is 0, and rounding may put it below. Prices with a positive slope exist whenever ε* > 0
-    (those of max Σζ, 0 ≤ ζ ≤ 1, P·ζ ≤ budget, which stays below M − 1); value and slope are concave in the prices, so
-    blending in a trace of them repairs the slope at no visible cost.
+    It is the Lagrangian of min p·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ≤ 1, at the price θ of the sum: D_i = 1 where
+    p_i < θ, and what is left of the other terms is Σ_{p≥θ}(p − θ) − θ(e^ε − 1) = 1 − θe^ε − h(θ) times min D ∈ [0, 1].
+    h rises up to θ = max p, where it is 1 − max p, what the best constant loses. Any θ is valid; the best one has
+    h(θ) = 1 − θe^ε, so along it lie the least losses h(θ) of all levels e^ε = (1 − h(θ))/θ.
     """
-    best = _bound_at(members, prices, budget)
-    m = members.shape[1]
-    inner = LinearProgramme(-np.ones(m), np.zeros(m), np.ones(m))
-    inner.at_most(members, budget)
-    safe = np.maximum(-inner.solve().row_dual, 0.0) * (1.0 + 1e-9)
-    for blend in BLENDS:
-        found = _bound_at(members, (1.0 - blend) * prices + blend * safe, budget)
-        best = max(best, found)
-        if found > 1.0 and blend > 0.0:
-            break
-    return best
+    theta = np.concatenate([[0.0], np.sort(p)])
+    below = np.maximum(np.arange(len(theta)) - 1, 0)  # letters rarer than θ
+    return theta, theta * (len(p) - 1.0 - below) + np.cumsum(theta) - theta
 
 
-def _bound_at(members: Floats, prices: Floats, budget: float) -> float:
-    """The best θ for these prices: a breakpoint, or where the slope next to one crosses zero."""
-    gain = np.sort(1.0 - prices @ members)  # what a unit of z_i earns
-    m = members.shape[1]
-    spent = float(prices.sum()) * budget
-    head = np.concatenate([[0.0], np.cumsum(gain)])
-    tail = np.concatenate([np.cumsum(gain[::-1])[::-1], [0.0]])
+def level_at(p: Floats, budget: float) -> float:
+    """e^ε below which nothing meets the budget at one source: (1 − budget)/θ with h(θ) = budget, θ rounded up."""
+    theta, lost = _tradeoff(p)
+    if budget >= lost[-1]:
+        return 1.0
+    return float((1.0 - budget) / (np.interp(budget, lost, theta) * (1.0 + len(p) * UNIT)))
 
-    def terms(theta: Floats) -> tuple[Floats, Floats, Floats]:
-        below = np.searchsorted(gain, theta, side="right")
-        slope = (m - 1.0) * (1.0 - theta) - spent - (tail[below] - (m - below) * theta)
-        return np.asarray(slope), np.asarray(1.0 + below * theta - head[below] + slope), (1.0 - below).astype(float)
 
-    theta = np.concatenate([[0.0], np.maximum(gain, 0.0)])
-    slope, _, rise = terms(theta)
-    crossing = theta - np.divide(slope, rise, out=np.zeros_like(slope), where=rise != 0.0)
-    nearby = np.concatenate([crossing * (1.0 + k) for k in (-1e-14, -1e-15, 0.0, 1e-15, 1e-14)])
-    slope, value, _ = terms(np.concatenate([theta, np.maximum(nearby, 0.0)]))
-    return float(np.max(value, where=slope >= 0.0, initial=1.0))
+def loss_at(p: Floats, e: float) -> float:
+    """The loss below which nothing stays at one source and a level log e."""
+    theta, lost = _tradeoff(p)
+    best = np.interp(1.0, lost + e * theta, theta)
+    return float(max(0.0, min(np.interp(best, theta, lost), 1.0 - e * best)))
 
 
 def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
-    """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated."""
+    """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated.
+
+    Often the worst source is one at which the best constant just meets the budget: there the bound of a single source
+    jumps to ε = 0, and a solver's digits decide on which side it lies. What the best constant loses, 1 − max p, is
+    concave, so it is known how much of a source where that exceeds the budget puts it on the right one.
+    """
     m = sources.size
     if budget <= 0.0:
         return HammingResponse(float("inf"), float("inf"), np.eye(m), np.zeros(m))
-    free = least_hamming(sources, 0.0)  # constant laws: those that give one letter always are at the programme's edge
-    if free.value <= budget + DUST:
-        return HammingResponse(0.0, 0.0, free.q, free.levels)
-    decided = free.bound > budget + DUST  # else nothing above 0 is proved
+    free = _least_losses(sources, 0.0)
+    if free.value <= budget + DUST:  # by constant laws; those that give one letter always are at the programme's edge
+        return HammingResponse(0.0, 0.0, attaining(free.made, 0.0), free.made)
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
     lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
-    members, fresh = np.zeros((0, m)), sources.members
-    for _ in range(CUTTING_ROUNDS):
-        members = np.vstack([members, fresh])
-        lp.at_most(np.hstack([fresh, np.full((len(fresh), 1), -budget)]))
-        solution = lp.solve()
-        tau = float(solution.x[m])
-        levels = np.clip(solution.x[:m] / tau, 0.0, 1.0)
-        spent, p = sources.worst(levels)
-        if spent <= budget * (1.0 + CLOSE) + 1e-15:
-            break
-        fresh = p[None, :]
-    levels = levels * min(1.0, budget / spent) if spent > 0.0 else levels
+    rows = MemberRows(lp, lambda p: np.append(p, -budget))
+
+    def respond(fresh: Floats) -> Response[Floats]:
+        solution, p = rows.solve(fresh)
+        levels = np.clip(solution.x[:m] / solution.x[m], 0.0, 1.0)
+        short = max(0.0, budget - 1.0 + float(p.max())) + 4.0 * m * UNIT
+        trace = min(1.0, short / (short + max(0.0, free.bound - budget)))
+        return Response(levels, (levels,), level_at((1.0 - trace) * p + trace * free.source, budget), p)
+
+    found = against(sources, respond, lambda spent, _: spent <= budget * (1.0 + TIDY))
+    levels = found.made * min(1.0, budget / found.value) if found.value > 0.0 else found.made
     e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
-    prices = np.maximum(-solution.row_dual[m + 1 :], 0.0)
-    proved = max(1.0, _bound_at(members, prices, budget)) if decided else 1.0
-    if decided and proved < e * (1.0 - 1e-10):
-        proved = max(proved, _bound(members, prices, budget))
-    epsilon = float(np.log(e))
-    return HammingResponse(epsilon, float(min(np.log(proved), epsilon)), attaining(levels, epsilon), levels)
+    return HammingResponse(float(np.log(e)), float(np.log(min(found.bound, e))), attaining(levels, np.log(e)), levels)
 
 
 def least_hamming(sources: Sources, epsilon: float) -> HammingResponse:
+    """The least worst-case loss at a level."""
+    found = _least_losses(sources, epsilon)
+    q = attaining(found.made, epsilon)
+    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), found.bound, q, found.made)
+
+
+def _least_losses(sources: Sources, epsilon: float) -> Settled[Floats]:
     """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
-    m, rise = sources.size, float(np.expm1(epsilon))
+    m = sources.size
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
-    lp.at_least(np.array([[*np.ones(m), rise, 0.0]]), m - 1.0)
-    members, fresh, low = np.zeros((0, m)), sources.members, 0.0
-    for _ in range(CUTTING_ROUNDS):
-        members = np.vstack([members, fresh])
-        lp.at_most(np.hstack([fresh, np.zeros((len(fresh), 1)), -np.ones((len(fresh), 1))]))
-        solution = lp.solve()
+    lp.at_least(np.array([[*np.ones(m), np.expm1(epsilon), 0.0]]), m - 1.0)
+    rows = MemberRows(lp, lambda p: np.array([*p, 0.0, -1.0]))
+
+    def respond(fresh: Floats) -> Response[Floats]:
+        solution, p = rows.solve(fresh)
         levels = np.clip(solution.x[:m], 0.0, 1.0)
-        spent, p = sources.worst(levels)
-        price = np.maximum(-solution.row_dual[m + 1 :], 0.0)
-        if price.sum() > 0.0:
-            low = max(low, _loss_bound(price / price.sum() @ members, rise))
-        if spent - low <= CLOSE:
-            break
-        fresh = p[None, :]
-    q = attaining(levels, epsilon)
-    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), low, q, levels)
+        return Response(levels, (levels,), loss_at(p, float(np.exp(epsilon))), p)
 
-
-def _loss_bound(p: Floats, rise: float) -> float:
-    """min P·D at one source from below: for a price θ of the sum rule, D_i = 1 where p_i < θ and D_i = min D elsewhere.
-
-    θ(M−1) + Σ_{p<θ}(p − θ) + min(0, Σ_{p≥θ}(p − θ) − θ·rise), concave in θ: the best breakpoint, or the crossing.
-    """
-    p, m = np.sort(p), len(p)
-    head = np.concatenate([[0.0], np.cumsum(p)])
-
-    def at(theta: Floats) -> Floats:
-        below = np.searchsorted(p, theta, side="left")
-        above = head[-1] - head[below] - (m - below) * theta - theta * rise
-        return np.asarray(theta * (m - 1.0) + head[below] - below * theta + np.minimum(0.0, above))
-
-    below = np.arange(m + 1)
-    crossing = (head[-1] - head[below]) / (m - below + rise) if rise > 0 else p
-    return float(max(0.0, at(np.concatenate([p, crossing])).max()))
+    return against(sources, respond, lambda spent, low: spent - low <= TIDY)
 
 
 def class_of(sources: Sources) -> str:
@@ -215,33 +260,22 @@ def class_of(sources: Sources) -> str:
 
     I: no direction separates the uniform law. II: P_i ≥ P_j for all members, for every consecutive pair of some order.
     """
-    m = sources.size
     if _holds_uniform(sources):
         return "I"
-    mean = sources.members.mean(axis=0)
-    order = np.argsort(-mean, kind="stable")
-    for i, j in itertools.pairwise(order):
-        c = np.zeros(m)
-        c[j], c[i] = 1.0, -1.0
-        if sources.worst(c)[0] > DUST:
-            return "III"
-    return "II"
+    order, unit = np.argsort(-sources.members.mean(axis=0), kind="stable"), np.eye(sources.size)
+    fits = all(sources.worst(unit[j] - unit[i])[0] <= DUST for i, j in itertools.pairwise(order))
+    return "II" if fits else "III"
 
 
 def _holds_uniform(sources: Sources) -> bool:
-    """Is 1/M in the convex hull? max over directions c in [−1,1]^M of c·u − max_P c·P > 0 means no."""
+    """Is 1/M in the convex hull? A direction c ∈ [−1,1]^M with max_P c·P < c·u says no; that none is left says yes."""
     m = sources.size
-    uniform, members = np.full(m, 1.0 / m), sources.members
     lp = LinearProgramme(np.append(np.zeros(m), -1.0), np.append(-np.ones(m), 0.0), np.ones(m + 1))
-    lp.at_most(np.hstack([members - uniform, np.ones((len(members), 1))]))
-    for _ in range(CUTTING_ROUNDS):  # min_w ‖w·members − uniform‖₁ through its dual: the separating direction
-        found = lp.solve()
-        c, gap = found.x[:m], found.x[m]
-        if gap <= SOLVED:
-            return True
-        value, p = sources.worst(c)
-        apart = value - float(c @ uniform)
-        if apart < -SOLVED or apart <= -gap + 0.1 * SOLVED:
-            return False
-        lp.at_most(np.append(p - uniform, 1.0)[None, :])
-    return False
+    rows = MemberRows(lp, lambda p: np.append(p - 1.0 / m, 1.0))
+
+    def respond(fresh: Floats) -> Response[None]:
+        solution, p = rows.solve(fresh)
+        c = solution.x[:m]
+        return Response(None, (c - c.mean(),), -float(solution.x[m]), p)
+
+    return against(sources, respond, lambda apart, low: apart < -SOLVED or low >= -SOLVED).bound >= -SOLVED

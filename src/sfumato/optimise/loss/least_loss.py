@@ -17,23 +17,19 @@ from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
 from sfumato.optimise.loss.cutting import solve_by_cuts
 from sfumato.optimise.loss.hamming import Sources
 from sfumato.optimise.loss.least_told import least_distortion
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs
+from sfumato.optimise.loss.problem import SHARPENING, LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs
 
-SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
-FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
-PROVING = 2.0  # seconds of cuts for a bound that the cones left loose
-ACCURACY = (1e-6, 1e-5)  # of the solver: halves only, then a rough look at the chosen pairs
-EARNEST = 1e-4  # of the tolerance: the accuracy of the solver afterwards
+SMALL_CONES = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
+CUT_VALUES, CUT_RADIUS = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
+FIRST_ACCURACY = 1e-5  # accuracy of the solver in the first two programmes: halves only, and a look at the chosen pairs
 NEARLY = (3e-3, 3e-2, 1e-6)  # a ratio this close to e^ε earns a pair its exact cone; after a rough look one is generous
 PROGRAMMES = 6  # of growing sets of pairs
-NEXT = 1.5  # of the time of the last programme: what the next may need
-POINT = 60.0  # seconds for one point of a curve
 
 
 def few_cones(problem: LossProblem) -> bool:
     """Whether the cones of all pairs are the fastest way."""
     ss, us = problem.p.shape
-    return problem.privacy_radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
+    return problem.privacy_radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL_CONES
 
 
 def engine_for(problem: LossProblem) -> str:
@@ -42,7 +38,7 @@ def engine_for(problem: LossProblem) -> str:
         return "cuts"  # cones are those of a ball
     if problem.privacy_radius <= 0.0:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
-    flat = problem.p.shape[1] <= FEW_VALUES and problem.radius <= SMALL_BALL
+    flat = problem.p.shape[1] <= CUT_VALUES and problem.radius <= CUT_RADIUS
     return "cuts" if flat and not few_cones(problem) else "cones"
 
 
@@ -53,6 +49,9 @@ def least_loss(
     """The mechanism with the least (worst-case) loss, with a proved bound."""
     if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
         return best_constant(problem)
+    if problem.epsilon**2 < REPAIRED and problem.privacy_radius > 0.0:  # mending takes more than such a level gives
+        known = replace(best_constant(problem), bound=-math.inf)
+        return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start, known=known)
     chosen = engine_for(problem) if engine == "auto" or math.isinf(problem.privacy_radius) else engine
     if chosen == "cuts":
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start)
@@ -64,9 +63,9 @@ def least_loss(
 def best_constant(problem: LossProblem) -> LeastLoss:
     """The best law that ignores its input: least loss at ε = 0 about U, whose marginals over a χ² ball are one too."""
     within = Sources.chi_square(problem.p.sum(axis=0), problem.utility_radius)
-    _, low, q, _ = least_distortion(within, problem.distance, 0.0, within.members)
-    q = np.repeat(q[:, :1], problem.inputs, axis=1)
-    return LeastLoss(q, problem.distortion(q)[0], low, "constant")
+    found = least_distortion(within, problem.distance, 0.0)
+    q = np.repeat(found.made[:, :1], problem.inputs, axis=1)
+    return LeastLoss(q, problem.distortion(q)[0], found.bound, "constant")
 
 
 def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: Budget = FREE) -> LeastLoss:
@@ -77,7 +76,7 @@ def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: B
     """
     if cone.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return cone
-    within = budget.part(1.0, PROVING)
+    within = budget.part(1.0, SHARPENING)
     cut = solve_by_cuts(problem, tolerance=tolerance, budget=within, start=cone.cuts, known=cone)
     return replace(cone, q=cut.q, value=cut.value, bound=cut.bound)
 
@@ -91,13 +90,14 @@ def solve_by_active_cones(problem: LossProblem, *, tolerance: float = 1e-6, budg
     pairs = all_pairs(problem.outputs, problem.p.shape[0])
     exact: Bools = np.zeros(len(pairs[0]), dtype=np.bool_)
     best: LeastLoss | None = None
-    accuracy = (*ACCURACY, *[max(REPAIRED, EARNEST * tolerance)] * (PROGRAMMES - len(ACCURACY)))
+    accuracy = max(REPAIRED, tolerance**2)  # values are good to its root
     for turn in range(PROGRAMMES):
         began = time.monotonic()
         y, s1, s2 = (x[exact] for x in pairs)
-        found = solve_by_cones(problem, exact=(y, s1, s2), tolerance=accuracy[turn], budget=budget)
+        rough = FIRST_ACCURACY if turn < 2 else accuracy
+        found = solve_by_cones(problem, exact=(y, s1, s2), tolerance=rough, budget=budget)
         best = found if best is None else _better(best, found)
-        if best.within(tolerance) or NEXT * (time.monotonic() - began) > budget.left:
+        if best.within(tolerance) or time.monotonic() - began > budget.left:  # the next is no smaller
             break
         assert found.unmended is not None
         grown = _nearly_broken(problem, pairs, found.unmended, turn) | exact  # a pair once broken would be broken again
@@ -120,7 +120,9 @@ def _nearly_broken(problem: LossProblem, pairs: PairIndex, q: Floats, turn: int)
     return np.asarray(ratio > float(np.exp(problem.epsilon)) * (1.0 - NEARLY[min(turn, 2)]))
 
 
-def losses(problem: LossProblem, epsilons: Sequence[float], *, tolerance: float) -> Iterator[LeastLoss]:
+def losses(
+    problem: LossProblem, epsilons: Sequence[float], *, tolerance: float, seconds: float
+) -> Iterator[LeastLoss]:
     """The answers at the given ε, in this order: neighbours in the list should be neighbours on the curve.
 
     Members of F do not contain ε, so cuts of one start the next, and cones are built once and filled anew, in threads.
@@ -128,13 +130,13 @@ def losses(problem: LossProblem, epsilons: Sequence[float], *, tolerance: float)
     problems = [replace(problem, epsilon=float(epsilon)) for epsilon in epsilons]
     if few_cones(problem) and engine_for(problem) == "cones":
         return _together(problems, tolerance)
-    return _in_turn(problems, tolerance)
+    return _in_turn(problems, tolerance, seconds)
 
 
-def _in_turn(problems: Sequence[LossProblem], tolerance: float) -> Iterator[LeastLoss]:
+def _in_turn(problems: Sequence[LossProblem], tolerance: float, seconds: float) -> Iterator[LeastLoss]:
     start: PairCuts | None = None
     for problem in problems:
-        answer = least_loss(problem, tolerance=tolerance, start=start, budget=Budget.of(POINT))
+        answer = least_loss(problem, tolerance=tolerance, start=start, budget=Budget.of(seconds))
         start = answer.cuts if answer.engine == "cuts" else None
         yield answer
 
@@ -147,9 +149,8 @@ class ConeFamily:
 
     def __init__(self, problem: LossProblem, tolerance: float) -> None:
         first, second = (ConeForm.of(replace(problem, epsilon=x)) for x in (0.0, math.log(2.0)))  # e^ε is 1, and 2
-        accuracy = min(max(EARNEST * tolerance, REPAIRED), 1e-8)
         self.form, self.tolerance = first, tolerance
-        self.solver = first.programme.solver(first.cost, tolerance=accuracy)
+        self.solver = first.programme.solver(first.cost)
         self.data = first.programme.matrix().data
         self.rise = second.programme.matrix().data - self.data
 

@@ -8,65 +8,49 @@ a saddle point with a certified gap [003, §III-A].
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, SOLVED, Floats
+from sfumato.optimise.arrays import SOLVED, Floats
 from sfumato.optimise.conic import ConicProgramme, exponential
 from sfumato.optimise.loss.cutting import FloorProgramme
-from sfumato.optimise.loss.hamming import CUTTING_ROUNDS, Sources
-from sfumato.optimise.repair import lifted
+from sfumato.optimise.loss.hamming import MemberRows, Response, Settled, Sources, against
+from sfumato.optimise.repair import least_share, lifted
 
-SMALLEST = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
+LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True)
-class LeastLevel:
-    """Least ε found, the ε below which nothing can meet the budget, and the mechanism Q[y, x]."""
-
-    epsilon: float
-    bound: float
-    q: Floats
-    distortion: float
-
-
 def least_distortion(
-    sources: Sources, distance: Floats, epsilon: float, members: Floats, budget: float | None = None
-) -> tuple[float, float, Floats, Floats]:
-    """min_Q max_P E d at this ε: value, proved bound, Q, and all members used; stops early once `budget` is decided."""
-    xs, ys = distance.shape
-    e = float(np.exp(epsilon))
+    sources: Sources, distance: Floats, epsilon: float, members: Floats | None = None, budget: float = -np.inf
+) -> Settled[Floats]:
+    """min_Q max_P E d at this ε, from members known before; stops early once it is decided if a budget is met."""
+    (xs, ys), e = distance.shape, float(np.exp(epsilon))
     wide = xs if e > 1.0 else 1  # at ε = 0 all inputs are answered alike
+
+    def costs(p: Floats) -> Floats:
+        cost = p * distance.T
+        return cost if wide > 1 else cost.sum(axis=1, keepdims=True)
+
     programme = FloorProgramme(ys, np.eye(wide), e)
-    used, fresh = np.zeros((0, xs)), members
-    best, value, low = np.zeros((ys, xs)), np.inf, -np.inf
-    for _ in range(CUTTING_ROUNDS):
-        for p in fresh:
-            programme.lose(_costs(p, distance, wide))
-        used = np.vstack([used, fresh])
-        solution = programme.lp.solve()
-        shares = np.maximum(-solution.row_dual[programme.base :], 0.0)
-        p = shares @ used / shares.sum() if shares.sum() > 0.0 else used[0]
-        low = max(low, programme.proved(solution, _costs(p, distance, wide)))
+    rows = MemberRows(programme.lp, lambda p: programme.loss(costs(p)))
+
+    def respond(fresh: Floats) -> Response[Floats]:
+        solution, p = rows.solve(fresh)
         q = np.repeat(private(solution.x[: ys * wide].reshape(ys, wide), e), xs // wide, axis=1)
-        reached, p = sources.worst(np.einsum("yx,xy->x", q, distance))
-        if reached < value:
-            best, value = q, reached
-        decided = budget is not None and (value <= budget or low > budget)
-        if decided or value - low <= SOLVED * max(1.0, abs(value)):
-            break
-        fresh = p[None, :]
-    return value, low, best, used
+        return Response(q, (lost(q, distance),), programme.proved(solution, costs(p)), p)
+
+    def enough(value: float, low: float) -> bool:
+        return value <= budget or low > budget > -np.inf or value - low <= SOLVED * max(1.0, abs(value))
+
+    return against(sources, respond, enough, members)
 
 
-def _costs(p: Floats, distance: Floats, wide: int) -> Floats:
-    """c[y, x] at the source p, or of all x together."""
-    cost = p * distance.T
-    return cost if wide > 1 else cost.sum(axis=1, keepdims=True)
+def lost(q: Floats, distance: Floats) -> Floats:
+    """E d of every letter."""
+    return np.asarray(np.einsum("yx,xy->x", q, distance))
 
 
 def private(q: Floats, e: float) -> Floats:
@@ -81,22 +65,23 @@ def private(q: Floats, e: float) -> Floats:
 
 
 def least_epsilon_for(
-    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8, ceiling: float = 40.0
-) -> LeastLevel:
-    """Bisection on certified answers; stops where the certified gap of the LP meets the budget."""
-    members = sources.members
+    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8, highest: float
+) -> tuple[float, Floats]:
+    """The ε below which nothing meets the budget, and a Q that does; by certified answers, as close as these get."""
+    members: Floats | None = None
     if distance.ndim != 2 or distance.shape[0] != sources.size or not np.all(np.isfinite(distance)):
         raise InputError(f"distance must be a finite matrix with {sources.size} rows, got {distance.shape}.")
 
-    def tried(epsilon: float) -> tuple[float, float, LeastLevel]:
+    def tried(epsilon: float) -> tuple[float, float, Floats]:
         nonlocal members
-        value, low, q, members = least_distortion(sources, distance, epsilon, members, budget)
-        return value, low, LeastLevel(epsilon, 0.0, q, value)
+        found = least_distortion(sources, distance, epsilon, members, budget)
+        members = found.members
+        return found.value, found.bound, found.made
 
-    low, best = bisected(tried, budget, tolerance, ceiling)
-    if best is None:
-        raise InputError(f"no mechanism below ε = {ceiling} meets the budget {budget}.")
-    return replace(best, bound=low)
+    low, q = bisected(tried, budget, tolerance, highest)
+    if q is None:
+        raise InputError(f"no mechanism below ε = {highest} meets the budget {budget}.")
+    return low, q
 
 
 def bisected(
@@ -111,7 +96,7 @@ def bisected(
     if value <= budget:
         return 0.0, found
     low, high, made = 0.0, 1.0, None
-    while made is None or high - low > tolerance * max(high, SMALLEST):
+    while made is None or high - low > tolerance * max(high, LEAST_EPSILON):
         middle = high if made is None else 0.5 * (low + high)
         value, bound, found = tried(middle)
         if value <= budget:
@@ -135,17 +120,6 @@ def bisected(
 
 
 POLISH = 500  # of Blahut's steps, which only raise the bound: 1 ms altogether
-CORRECTIONS = 60  # of a budget that is exceeded, each exact up to rounding
-
-
-@dataclass(frozen=True, slots=True)
-class MutualLeakage:
-    """value ≥ max_P I(P; Q) for the mechanism q; no mechanism within the budget is below `bound`. Nats."""
-
-    value: float
-    bound: float
-    q: Floats
-    source: Floats  # the mixture of sources that proves the bound
 
 
 def _divergences(q: Floats, r: Floats) -> Floats:
@@ -182,14 +156,11 @@ def _within(q: Floats, distance: Floats, sources: Sources, budget: float) -> Flo
     q = q / q.sum(axis=0)
     nearest = np.zeros_like(q)
     nearest[np.argmin(distance, axis=1), np.arange(q.shape[1])] = 1.0
-    least = sources.worst(distance.min(axis=1))[0]
-    for _ in range(CORRECTIONS):
-        spent = sources.worst(np.einsum("yx,xy->x", q, distance))[0]
-        if spent <= budget:
-            return np.asarray(q)
-        share = min(1.0, (spent - budget) / max(spent - least, 1e-300) * (1.0 + 1e-9) + 1e-16)
-        q = (1.0 - share) * q + share * nearest
-    return nearest
+
+    def moved(share: float) -> Floats:
+        return np.asarray((1.0 - share) * q + share * nearest)
+
+    return moved(least_share(lambda share: sources.worst(lost(moved(share), distance))[0] <= budget))
 
 
 def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance: Floats, budget: float) -> float:
@@ -213,26 +184,18 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     return inform + idle - budget * float(weights.sum())
 
 
-def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8) -> MutualLeakage:
-    """The saddle point; sources beyond the first members enter as they are violated."""
-    members = sources.members
-    best = MutualLeakage(np.inf, 0.0, np.zeros((0, 0)), members[0])
-    for _ in range(CUTTING_ROUNDS):
-        q, r, inform, lose = _programme(distance, members, budget)
-        q = _within(q, distance, sources, budget)
-        r = np.maximum(r, 1e-14)
-        r = r / r.sum()
-        value, p_value = sources.worst(_divergences(q, r))
-        _, p_loss = sources.worst(np.einsum("yx,xy->x", q, distance))
-        p = inform @ members / inform.sum() if inform.sum() > 0.0 else members[0]
-        low = max(best.bound, rate_bound(p, r, lose, members, distance, budget))
-        if value < best.value:
-            best = MutualLeakage(value, low, q, p)
-        best = MutualLeakage(best.value, low, best.q, p if low > best.bound else best.source)
-        if best.value - best.bound <= tolerance * max(1.0, best.value):
-            break
-        fresh = np.array([c for c in (p_value, p_loss) if np.abs(members - c).max(axis=1).min() > DUST])
-        if fresh.size == 0:
-            break
+def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8) -> Settled[Floats]:
+    """The saddle point: a mechanism within the budget, max_P I(P; Q) in nats, and the mixture that proves the bound."""
+    members = np.zeros((0, sources.size))
+
+    def respond(fresh: Floats) -> Response[Floats]:
+        nonlocal members
         members = np.vstack([members, fresh])
-    return best
+        q, r, inform, lose = _programme(distance, members, budget)
+        q, r = _within(q, distance, sources, budget), np.maximum(r, 1e-14)
+        r = r / r.sum()
+        p = inform @ members / inform.sum() if inform.sum() > 0.0 else members[0]
+        low = max(0.0, rate_bound(p, r, lose, members, distance, budget))
+        return Response(q, (_divergences(q, r), lost(q, distance)), low, p)
+
+    return against(sources, respond, lambda value, low: value - low <= tolerance * max(1.0, value))

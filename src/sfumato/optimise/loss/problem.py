@@ -7,6 +7,7 @@ pair [002, Thm 3], and all pairs are searched at once. What the ratios of an ans
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Self
@@ -16,14 +17,13 @@ from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import GHOST, MARGIN, Floats, Ints
+from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.repair import goal, lifted, mixed
-from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
+from sfumato.tolerances import SUMS_TO_ONE
+from sfumato.uncertainty.chi_square import ChiSquareBall
 from sfumato.uncertainty.sets import Anything, Exactly, UncertaintySet
 
-WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
-SUM_ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
-
+SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 
@@ -83,26 +83,15 @@ def all_pairs(ys: int, ss: int) -> PairIndex:
     return y[keep], s1[keep], s2[keep]
 
 
-def support(c: Floats, p: Floats, radius: float) -> tuple[float, Floats]:
-    """max ⟨c, P⟩ over {P : Σ p²/P ≤ 1 + B} from above, by duality, and a P that attains it up to rounding.
-
-    max = min_{μ ≥ max c} μ − (Σ p √(μ − c))²/(B + 1) [002, Thm 2, simplified]: any μ bounds it from above. B = ∞ is
-    every distribution, and the greatest c.
-    """
-    flat, centre = c.ravel(), p.ravel()
-    if np.isinf(radius):
-        corner = np.eye(flat.size)[int(flat.argmax())].reshape(p.shape)
-        return float(flat.max()), corner
-    if radius <= 0.0:
-        return float(flat @ centre), p.copy()
-    best = greatest_mean(flat[None, :], centre[None, :], np.array([1.0 + radius]))
-    mu = max(float(best.tau[0]), float(flat.max()))
-    dual = mu - float(centre @ np.sqrt(mu - flat)) ** 2 / (1.0 + radius)
-    upper = min(dual + SUM_ROUNDING * max(abs(mu), float(np.abs(flat).max())), float(flat.max()))
-    return max(upper, float(best.value[0])), best.r[0].reshape(p.shape)
-
-
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
+
+
+def around(p: Floats, radius: float) -> UncertaintySet:
+    """The χ² ball around p[s, u]: p itself at radius 0, and every distribution at radius ∞."""
+    joint = Joint.from_probabilities(p)
+    if np.isinf(radius):
+        return Anything(joint)
+    return ChiSquareBall(joint, radius=radius) if radius > 0.0 else Exactly(joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +111,7 @@ class LossProblem:
 
     def __post_init__(self) -> None:
         p, d = self.p, self.distance
-        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > WHOLE:
+        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > SUMS_TO_ONE:
             raise InputError("p must be a matrix [s, u] of probabilities that sum to 1.")
         if d.ndim != 2 or d.shape[0] != p.shape[1] or not np.all(np.isfinite(d)):
             raise InputError(f"distance must be a finite matrix [u, y] with {p.shape[1]} rows, got shape {d.shape}.")
@@ -139,10 +128,12 @@ class LossProblem:
     @cached_property
     def within(self) -> UncertaintySet:
         """That set."""
-        joint, radius = Joint.from_probabilities(self.p), self.privacy_radius
-        if np.isinf(radius):
-            return Anything(joint)
-        return ChiSquareBall(joint, radius=radius) if radius > 0.0 else Exactly(joint)
+        return around(self.p, self.privacy_radius)
+
+    @cached_property
+    def judged(self) -> UncertaintySet:
+        """The set that the distortion is the worst of."""
+        return around(self.p, self.utility_radius)
 
     @cached_property
     def marginal(self) -> Floats:
@@ -152,8 +143,7 @@ class LossProblem:
     @cached_property
     def conditional(self) -> Floats:
         """P̂_{u|s}; rows of empty secrets are zero."""
-        total = self.marginal[:, None]
-        return np.divide(self.p, total, out=np.zeros_like(self.p), where=total > 0.0)
+        return self.p / np.where(self.marginal > 0.0, self.marginal, 1.0)[:, None]
 
     @property
     def slack(self) -> float:
@@ -195,8 +185,8 @@ class LossProblem:
 
     def distortion(self, q: Floats) -> tuple[float, Floats]:
         """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the P that attains it."""
-        loss = np.einsum("ysu,uy->su", self.expand(q), self.distance)
-        return support(loss, self.p, self.utility_radius)
+        found = self.judged.support(np.einsum("ysu,uy->su", self.expand(q), self.distance))
+        return found.value, found.p
 
     def worst(self, q: Floats, pairs: PairIndex | None = None) -> WorstPairs:
         """The worst case of the listed pairs, or of every pair of secrets and output that is sent; q[y, x].
@@ -270,71 +260,77 @@ def into_pairs(problem: LossProblem, pairs: PairIndex, first: Floats, second: Fl
     return PairCuts(y[keep], s1[keep], s2[keep], *_moved(problem, s1[keep], s2[keep], r1, r2)), weights[keep]
 
 
-def _squares(p: Floats, r: Floats) -> Floats:
-    """Σ p²/R along the last axis, ∞ where R misses a cell."""
-    return np.asarray(np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0).sum(axis=-1))
+Mix = Callable[[Floats], tuple[Floats, ...]]  # shares of P̂ ↦ members moved towards it by that much
 
 
-def _moved(problem: LossProblem, s1: Ints, s2: Ints, r1: Floats, r2: Floats) -> tuple[Floats, Floats]:
-    """(R1, R2) moved towards P̂ just enough that h1 + h2 ≤ C."""
-    mass, centre = problem.marginal, problem.conditional
-    c = problem.slack + mass[s1] + mass[s2]
-
-    def size(r: Floats, s: Ints) -> Floats:
-        return np.asarray(np.sqrt(_squares(problem.p[s], r)))
-
-    def mix(r: Floats, s: Ints, share: Floats) -> Floats:
-        return np.asarray(np.where(mass[s][:, None] > 0.0, (1.0 - share[:, None]) * r + share[:, None] * centre[s], r))
-
-    share = np.zeros(len(s1))
+def _inside(mix: Mix, outside: Callable[..., Bools], count: int) -> tuple[Floats, ...]:
+    """What mix(shares) makes with the least shares of P̂, of those tried, at which nothing is outside."""
+    share = np.zeros(count)
     for step in SHARES:
-        outside = size(mix(r1, s1, share), s1) + size(mix(r2, s2, share), s2) > c
-        if not outside.any():
+        out = outside(*mix(share))
+        if not out.any():
             break
-        share = np.where(outside, step, share)
-    return mix(r1, s1, share), mix(r2, s2, share)
+        share = np.where(out, step, share)
+    return mix(share)
+
+
+def _size(p: Floats, r: Floats) -> Floats:
+    """√(Σ p²/R) along the last axis, ∞ where R misses a cell."""
+    squares = np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0)
+    return np.asarray(np.sqrt(squares.sum(axis=-1)))
+
+
+def _moved(problem: LossProblem, s1: Ints, s2: Ints, r1: Floats, r2: Floats) -> tuple[Floats, ...]:
+    """(R1, R2) moved towards P̂ just enough that h1 + h2 ≤ C."""
+    mass, centre, p = problem.marginal, problem.conditional, problem.p
+    most = problem.slack + mass[s1] + mass[s2]
+
+    def mix(share: Floats) -> tuple[Floats, ...]:
+        return tuple(
+            np.where(mass[s][:, None] > 0.0, (1.0 - share[:, None]) * r + share[:, None] * centre[s], r)
+            for s, r in ((s1, r1), (s2, r2))
+        )
+
+    return _inside(mix, lambda r1, r2: np.asarray(_size(p[s1], r1) + _size(p[s2], r2) > most), len(s1))
 
 
 def into_ball(problem: LossProblem, p: Floats) -> Floats:
     """P moved towards P̂ until Σ P̂²/P ≤ 1 + B."""
-    for share in SHARES:
-        moved = (1.0 - share) * p + share * problem.p
-        if _squares(problem.p.ravel(), moved.ravel()) <= 1.0 + problem.radius:
-            return np.asarray(moved)
-    return problem.p
+    most = np.sqrt(1.0 + problem.radius)
+
+    def mix(share: Floats) -> tuple[Floats]:
+        return ((1.0 - share) * p + share * problem.p,)
+
+    return _inside(mix, lambda moved: np.atleast_1d(_size(problem.p.ravel(), moved.ravel()) > most), 1)[0]
 
 
 # --- answers made private: what ratios exceed is paid by a constant law -----------------------------------------------
 
 
-TRACE = 1e-9  # share of every output mixed in before the first check: solvers stop that far outside
-
-
-def merge_ghosts(problem: LossProblem, q: Floats) -> Floats:
-    """Clip, normalise, and give the mass of hardly ever sent outputs to the live output nearest in distance."""
+def swept(q: Floats, cost: Floats) -> Floats:
+    """Q clipped and normalised, the mass of hardly ever sent outputs given to the live output where it is cheapest."""
     q = np.maximum(q, 0.0)
     q = q / q.sum(axis=0)
     ghost = q.max(axis=1) < GHOST
     live = np.flatnonzero(~ghost)
     for y in np.flatnonzero(ghost):
-        gap = np.abs(problem.distance[:, live] - problem.distance[:, [y]]).max(axis=0)
-        q[live[np.argmin(gap)]] += q[y]
+        q[live[np.argmin(cost[live] @ q[y])]] += q[y]
         q[y] = 0.0
-    return np.asarray(q)
+    return np.asarray(q / q.sum(axis=0))
 
 
 def mended(problem: LossProblem, q: Floats) -> Floats:
     """Q mixed with as little of a constant law as brings the worst ratio in floats below e^ε by a margin.
 
-    A first trace of it is added unseen over a ball, because a check costs more than the trace.
+    A first trace of it is added unseen over a ball, because solvers stop that far outside, and a check costs more.
     """
-    q, robust = merge_ghosts(problem, q), problem.privacy_radius > 0.0
+    q, robust = swept(q, problem.cost(problem.p)), problem.privacy_radius > 0.0
     if problem.p.shape[0] < 2:
         return q
     if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where they are equal without rounding
         return q if not robust and not problem.excess(q, 1.0).any() else constant(problem)
     e = float(np.exp(goal(problem.epsilon)))
-    found = lifted(mixed(q, TRACE * q.max(axis=1)) if robust else q, lambda q: problem.excess(q, e), e - 1.0)
+    found = lifted(mixed(q, REPAIRED * q.max(axis=1)) if robust else q, lambda q: problem.excess(q, e), e - 1.0)
     return constant(problem) if found is None else found
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class State:
         dv, dmu, dm, dz = np.split(t[:, None] * step, [n, n + k, n + 2 * k], axis=1)
         return State(self.v + dv, self.mu + dmu, self.m + dm, self.z + dz)
 
-    def where(self, at: Bools) -> State:
+    def where(self, at: Bools | Ints) -> State:
         return State(self.v[at], self.mu[at], self.m[at], self.z[at])
 
 
@@ -76,19 +76,24 @@ class Barrier:
     """The barrier of given rows, each with its own pairs of secrets."""
 
     def __init__(self, mover: BallMover, s1: Ints, s2: Ints, E: Floats) -> None:
-        self.e, self.s1, self.s2, self.E = mover, s1, s2, E  # pairs [y, k]; e^ε of each row [y, 1]
-        self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] → coordinate
+        self.e, self.s1, self.s2, self.E = mover, s1, s2, E  # pairs [y, k], or [k] of all rows; e^ε of each row [y, 1]
+        self.alike = s1.ndim == 1
+        self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] or [k, u] → coordinate
         self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 beyond a secret's cells
         self.even = mover.even  # nothing lies beyond them
         self.share = mover.share[s1], mover.share[s2]
 
-    def where(self, rows: Bools) -> Barrier:
-        return Barrier(self.e, self.s1[rows], self.s2[rows], self.E[rows])
+    def where(self, rows: Bools | Ints) -> Barrier:
+        pairs = (self.s1, self.s2) if self.alike else (self.s1[rows], self.s2[rows])
+        return Barrier(self.e, *pairs, self.E[rows])
+
+    def taken(self, v: Floats, at: Ints) -> Floats:
+        """The numbers of a secret's cells [y, k, u]."""
+        return np.asarray(v.take(at, 1) if self.alike else v[np.arange(len(v))[:, None, None], at])
 
     def lengths(self, x: State) -> tuple[Floats, Floats, Floats, Floats]:
         """μ − v₁ and v₂ − m [y, k, u], 1 beyond a secret's cells, and the terms of L₁ and L₂."""
-        y = np.arange(len(x.v))[:, None, None]
-        a, d = x.mu[:, :, None] - x.v[y, self.at1], x.v[y, self.at2] - x.m[:, :, None]
+        a, d = x.mu[:, :, None] - self.taken(x.v, self.at1), self.taken(x.v, self.at2) - x.m[:, :, None]
         if not self.even:
             a, d = np.where(self.p1 > 0, a, 1.0), np.where(self.p2 > 0, d, 1.0)
         with np.errstate(invalid="ignore"):
@@ -127,54 +132,47 @@ class Barrier:
         spend(STEP)
         spend(1, len(x.v) * (SOLVED * n**2 + PAIRED * K))
         a, d, of1, of2 = self.lengths(x)
-        kappa = self.e.kappa
-        phi, slopes, curves = self.e.phi(of1.sum(2), of2.sum(2), self.share, self.E)
-        s = (phi - np.tile(x.mu - self.E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
-        f1, f2, f11, f12, f22 = (f.reshape(s.shape) for f in (*slopes, *curves))
+        kappa, E = self.e.kappa, self.E
+        phi, slopes, curves = self.e.phi(of1.sum(2), of2.sum(2), self.share, E)
+        over = 1 / (phi - np.tile(x.mu - E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
+        f1, f2, f11, f12, f22 = (f.reshape(over.shape) for f in (*slopes, *curves))
         r1, r2 = kappa * of1 / a, kappa * of2 / d
         c1, c2 = np.where(self.p1 > 0, DOMAIN / a, 0.0), np.where(self.p2 > 0, DOMAIN / d, 0.0)
-        w1, w2 = (f1 / s).sum(1)[..., None], (f2 / s).sum(1)[..., None]
-        t1, t2 = w1 * (1 - kappa) * r1 / a + c1 / a, w2 * (1 - kappa) * r2 / d + c2 / d
-        R1, R2 = r1.sum(2), r2.sum(2)
-        # the form in (α₁, α₂, μ, m), α₁ = R₁μ − r₁·v, α₂ = r₂·v − R₂m
-        g = np.stack([f1, f2, -np.ones_like(f1), np.broadcast_to(self.E[:, :, None], f1.shape)], -1)
-        form = np.einsum("yqka,yqkb,yqk->ykab", g, g, 1 / s**2)
-        for (i, j), f in zip(((0, 0), (0, 1), (1, 0), (1, 1)), (f11, f12, f12, f22), strict=True):
-            form[..., i, j] -= (f / s).sum(1)
-        push = np.einsum("yqka,yqk->yka", g, 1 / s)
-        basis = np.zeros((len(s), K, 4, 6))  # (α₁, α₂, μ, m) in terms of (r₁·v, r₂·v, T₁·v, T₂·v, μ, m)
-        basis[..., 0, 0], basis[..., 0, 4], basis[..., 1, 1], basis[..., 1, 5] = -1.0, R1, 1.0, -R2
-        basis[..., 2, 4] = basis[..., 3, 5] = 1.0
-        whole = np.matmul(basis.swapaxes(2, 3), np.matmul(form, basis))
-        whole[..., 2, 4] -= 1.0
-        whole[..., 4, 2] -= 1.0
-        whole[..., 3, 5] -= 1.0
-        whole[..., 5, 3] -= 1.0
-        whole[..., 4, 4] += t1.sum(2)
-        whole[..., 5, 5] += t2.sum(2)
-        pull = np.einsum("ykab,yka->ykb", basis, push)
-        pull[..., 4] += c1.sum(2)
-        pull[..., 5] -= c2.sum(2)
-        inner, cross = whole[..., 4:, 4:], whole[..., 4:, :4]
-        solved = _divided(inner, np.concatenate([cross, pull[..., 4:, None]], -1))
-        small = whole[..., :4, :4] - np.matmul(cross.swapaxes(2, 3), solved[..., :4])
-        Z = np.zeros((len(s), K, 4, n))
+        w1, w2, h = ((f * over).sum(1) for f in (f1, f2, 1.0))
+        t1, t2 = (w1[..., None] * (1 - kappa) * r1 + c1) / a, (w2[..., None] * (1 - kappa) * r2 + c2) / d
+        R1, R2, g1, g2 = r1.sum(2), r2.sum(2), f1 * over, f2 * over
+        # the form in (α₁, α₂, μ, m), α₁ = R₁μ − r₁·v, α₂ = r₂·v − R₂m: its slopes are (f₁, f₂, −1, E) over the slack
+        F11, F12, F22 = ((g * g0 - f * over).sum(1) for g, g0, f in ((g1, g1, f11), (g1, g2, f12), (g2, g2, f22)))
+        F13, F23, F33 = -(g1 * over).sum(1), -(g2 * over).sum(1), (over * over).sum(1)
+        # and in (r₁·v, r₂·v, T₁·v, T₂·v, μ, m): the multipliers with each other, with the rest, and what pulls them
+        inner, cross = np.empty((len(h), K, 2, 2)), np.zeros((len(h), K, 2, 5))
+        inner[..., 0, 0] = R1 * (R1 * F11 + 2 * F13) + F33 + t1.sum(2)
+        inner[..., 0, 1] = inner[..., 1, 0] = -R1 * (R2 * F12 + E * F13) - R2 * F23 - E * F33
+        inner[..., 1, 1] = R2 * (R2 * F22 + 2 * E * F23) + E**2 * F33 + t2.sum(2)
+        cross[..., 0, 0], cross[..., 0, 1], cross[..., 0, 2] = -(R1 * F11 + F13), R1 * F12 + F23, -1.0
+        cross[..., 1, 0], cross[..., 1, 1], cross[..., 1, 3] = R2 * F12 + E * F13, -(R2 * F22 + E * F23), -1.0
+        cross[..., 0, 4], cross[..., 1, 4] = R1 * w1 - h + c1.sum(2), E * h - R2 * w2 - c2.sum(2)
+        solved = _divided(inner, cross)
+        small = -(cross[..., 0, :4, None] * solved[..., 0, None, :] + cross[..., 1, :4, None] * solved[..., 1, None, :])
+        slant = small[..., 4].copy()
+        small = small[..., :4]
+        for (i, j), F in zip(((0, 0), (0, 1), (1, 0), (1, 1)), (F11, -F12, -F12, F22), strict=True):
+            small[..., i, j] += F
+        Z, first = np.zeros((len(h), K, 4, n)), np.zeros((len(h), K, 2, n))
         for i, (at, vector) in enumerate(((self.at1, r1), (self.at2, r2), (self.at1, t1), (self.at2, t2))):
             self._scatter(Z[:, :, i], at, vector)
-        flat, first = Z.reshape(len(s), 4 * K, n), np.zeros((len(s), K, 2, n))
-        hessian = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape))
-        each = np.arange(n)
+        self._scatter(first[:, :, 0], self.at1, -w1[..., None] * r1 - c1)
+        self._scatter(first[:, :, 1], self.at2, w2[..., None] * r2 + c2)
+        flat = Z.reshape(len(h), 4 * K, n)
+        hessian, each = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape)), np.arange(n)
         hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + ZEROS / x.v**2
         hessian[:, each, each] *= 1 + 1e-12
-        own = heat[:, None] * costs + ZEROS / x.v + np.einsum("ykan,yka->yn", Z[:, :, :2], pull[..., :2])
-        self._scatter(first[:, :, 0], self.at1, -c1)
-        self._scatter(first[:, :, 1], self.at2, c2)
-        own += first.sum((1, 2))
-        slope = own - np.einsum("ykan,yka->yn", Z, np.einsum("ykba,ykb->yka", cross, solved[..., 4]))
-        dw, gained = self._solved(x, hessian, slope)
-        moved = solved[..., 4] - np.einsum("ykba,yka->ykb", solved[..., :4], np.einsum("ykan,yn->yka", Z, dw[:, :n]))
+        own = heat[:, None] * costs + ZEROS / x.v + first.sum((1, 2))
+        dw, gained = self._solved(x, hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(len(h), 4 * K)))
+        along = np.einsum("yan,yn->ya", flat, dw[:, :n]).reshape(len(h), K, 1, 4)
+        moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
         step = np.concatenate([dw[:, :n], moved[..., 0], moved[..., 1], dw[:, n:]], 1)
-        return step, (own * dw[:, :n]).sum(1) + gained + (pull[..., 4:] * moved).sum((1, 2))
+        return step, (own * dw[:, :n]).sum(1) + gained + (cross[..., 4] * moved).sum((1, 2))
 
     def _solved(self, x: State, hessian: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """The step of rows, and of roofs and floors, that keeps the mass; and what it gains under the cap's barrier."""
@@ -196,11 +194,11 @@ class Barrier:
 
     def _scatter(self, out: Floats, at: Ints, values: Floats) -> None:
         """Values of a secret's cells to their coordinates; places beyond its cells hold 0 and add nothing."""
+        y, k = np.arange(out.shape[0])[:, None, None], np.arange(out.shape[1])[:, None]
         if self.even:
-            np.put_along_axis(out, at, values, 2)
-            return
-        y, k = np.arange(out.shape[0])[:, None, None], np.arange(out.shape[1])[None, :, None]
-        np.add.at(out, (y, k, at), values)
+            out[y, k, at] = values
+        else:
+            np.add.at(out, (y, k, at), values)
 
 
 class BallMover:
@@ -253,8 +251,8 @@ class BallMover:
             f11, f22 = (low * ((e - 1) * x**2 + (A + B) * y) for x, y in ((a1, a2), (b1, b2)))
             return low * (A + B) ** 2 / e, (f1, f2), (f11, low * (e - 1) * a1 * b1, f22)
         most1, most2 = np.minimum(share[0], total), np.minimum(share[1], total)
-        beta1 = np.concatenate([most1, total - most2], 1)
-        beta2 = np.concatenate([total - most1, most2], 1)
+        beta1 = np.concatenate([most1, total - most2], -1)
+        beta2 = np.concatenate([total - most1, most2], -1)
         l1, l2 = np.tile(l1, 2), np.tile(l2, 2)
         h1, h2 = beta1 / l1, E * beta2 / l2
         return h1 + h2, (-h1 / l1, -h2 / l2), (2 * h1 / l1**2, np.zeros_like(h1), 2 * h2 / l2**2)
@@ -280,8 +278,7 @@ class BallMover:
         v, costs, E = repaired(self.cone, starts, loose=True), slopes(starts, at), np.full((len(at), 1), self.cone.E)
         first, second = np.nonzero(~np.eye(S, dtype=bool))
         if len(first) <= self._count:
-            pairs = np.broadcast_to(first, (len(v), len(first))), np.broadcast_to(second, (len(v), len(first)))
-            return self.solved(Barrier(self, *pairs, E), v, costs, slopes, at, budget)
+            return self.solved(Barrier(self, first, second, E), v, costs, slopes, at, budget)
         score = np.full((len(v), S, S), -np.inf)
         for _ in range(ROUNDS):
             np.maximum(score, self.cone.screened(v), out=score)
@@ -323,28 +320,27 @@ class BallMover:
 
     def _inside(self, barrier: Barrier, v: Floats) -> State:
         """Rows mixed with the constant until multipliers on a grid prove them strictly private."""
-        v = 0.9 * v + 0.1
+        x, fine = self._multipliers(barrier, 0.9 * v + 0.1)
         for _ in range(40):
-            x, fine = self._multipliers(barrier, v)
-            if self.roofs is not None:
-                z, room = self.roofs.begun(v)
-                x, fine = replace(x, z=z), fine & room
-            if fine.all():
+            late = np.flatnonzero(~fine)
+            if not len(late):
                 break
-            v = np.where(fine[:, None], v, 0.7 * v + 0.3)
+            again, fine[late] = self._multipliers(barrier.where(late), 0.7 * x.v[late] + 0.3)
+            for old, new in zip((x.v, x.mu, x.m, x.z), (again.v, again.mu, again.m, again.z), strict=True):
+                old[late] = new
         return x
 
     def _multipliers(self, barrier: Barrier, v: Floats) -> tuple[State, Bools]:
-        y = np.arange(len(v))[:, None, None]
-        top = np.where(barrier.p1 > 0, v[y, barrier.at1], -np.inf).max(2)
-        low = np.where(barrier.p2 > 0, v[y, barrier.at2], np.inf).min(2)
+        top = np.where(barrier.p1 > 0, barrier.taken(v, barrier.at1), -np.inf).max(2)
+        low = np.where(barrier.p2 > 0, barrier.taken(v, barrier.at2), np.inf).min(2)
         best, mu, m, none = np.full(top.shape, -np.inf), top, low, np.zeros((len(v), 0))
         for above, lean in itertools.product(GRID, LEANS):
             x = State(v, top + above, low - above * lean, none)
-            spend(15, barrier.p1.size + barrier.p2.size)
+            spend(15, 2 * len(v) * barrier.at1.shape[-2] * barrier.at1.shape[-1])
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
-        return State(v, mu, m, none), np.asarray((best > 0).all(1))
+        z, room = (none, True) if self.roofs is None else self.roofs.begun(v)
+        return State(v, mu, m, z), np.asarray((best > 0).all(1) & room)
 
 
 def _pushed(hessian: Floats, ends: Floats) -> Floats:
@@ -372,12 +368,14 @@ def _searched(
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
     t, (before, room) = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
-    enough = 1e-9 * np.abs(before)  # rounding of the value
+    enough, late = before - 1e-9 * np.abs(before), np.arange(len(t))  # rounding of the value
     for _ in range(SEARCHES):
-        after, left = barrier.value(x.moved(step, t), costs, heat)
-        good = (after >= before + 1e-4 * t * decrement - enough) & (left >= NEARER * room).all(1)
-        if good.all():
+        there = x.where(late).moved(step[late], t[late])
+        after, left = barrier.where(late).value(there, costs[late], heat[late])
+        good = (after >= enough[late] + 1e-4 * t[late] * decrement[late]) & (left >= NEARER * room[late]).all(1)
+        late = late[~good]
+        if not len(late):
             break
-        t = np.where(good, t, t / 2)
-    t = np.where(good, t, 0.0)
+        t[late] /= 2
+    t[late] = 0.0
     return x.moved(step, t), t

@@ -17,16 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, GHOST, Floats, Ints
+from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
 from sfumato.optimise.linear import INFINITY, best_cover
+from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal, least_share
-from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, sharpened, solve
+from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, loose, sharpened, solve
 
-LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
-SHARPENING = 5.0  # seconds of tangents at most
 NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -76,13 +75,13 @@ def least_distortion(
         _impose(programme, seen, limit)
 
     def inside(x: Floats) -> tuple[float, Floats, tuple[float, ...]]:
-        channel, levels = _inside(_cleaned(x[names], cost), constant, limits, level, given)
+        channel, levels = _inside(swept(x[names], cost), constant, limits, level, given)
         return float((cost * channel).sum()), channel, levels
 
     answer = solve(programme, budget)
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
-    if value - bound > LOOSE * max(abs(value), 1e-3):
+    if loose(value, bound):
         bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
         value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
     return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
@@ -110,8 +109,8 @@ def _impose(programme: HomogeneousProgramme, q: Ints, limit: LeakageLimit) -> No
         _ratios(programme, q, level if np.isinf(alpha) else level * (alpha - 1) / alpha)
     elif np.isinf(alpha):
         _row_maxima(programme, q, beta, level)
-    elif beta > 1 and beta >= alpha:
-        _pairs(programme, q, beta, level * (alpha - 1) * beta / (alpha * (beta - 1)))
+    elif beta > 1 and beta >= alpha:  # Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair
+        _tilted(programme, q, beta, 0.0, level * (alpha - 1) * beta / (alpha * (beta - 1)))
     elif alpha == 1:
         _entropies(programme, q, level)
     else:
@@ -139,15 +138,6 @@ def _row_maxima(programme: HomogeneousProgramme, q: Ints, beta: float, level: fl
         programme.sums.append(PowerSum(np.exp(-level), beta - 1, 0.0, top, other, NO_INDEX))
 
 
-def _pairs(programme: HomogeneousProgramme, q: Ints, order: float, level: float) -> None:
-    """β ≥ α: Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair."""
-    scale = float(np.exp(-(order - 1) * level / order))
-    for x, column in enumerate(q.T):
-        for other, reference in enumerate(q.T):
-            if x != other:
-                programme.sums.append(PowerSum(scale, order - 1, 0.0, column, reference, NO_INDEX))
-
-
 def _entropies(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
     """Capacity: some law r has D(Q_x ‖ r) ≤ ℓ for every x."""
     centre = programme.law(np.zeros(q.shape[0]))
@@ -156,15 +146,16 @@ def _entropies(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
 
 
 def _tilted(programme: HomogeneousProgramme, q: Ints, alpha: float, tau: float, level: float) -> None:
-    """1 ≤ β < α: a law r for every x' (one for all when β = 1, where x' has no say)."""
+    """1 ≤ β ≤ α: a law r for every x' (one for all when β = 1, where x' has no say, and none when β = α)."""
     scale = float(np.exp(-(alpha - 1) * level / alpha))
     b, d = tau * (alpha - 1), (1 - tau) * (alpha - 1)
-    for reference in q.T:
-        centre = programme.law(np.zeros(q.shape[0]))
+    for reference in q.T if tau < 1 else q.T[:1]:
+        centre = programme.law(np.zeros(q.shape[0])) if tau > 0 else NO_INDEX
         for column in q.T:
-            programme.sums.append(PowerSum(scale, b, d if tau < 1 else 0.0, column, centre, reference))
-        if tau == 1:
-            return
+            if tau > 0:
+                programme.sums.append(PowerSum(scale, b, d, column, centre, reference))
+            elif not np.array_equal(column, reference):
+                programme.sums.append(PowerSum(scale, d, 0.0, column, reference, NO_INDEX))
 
 
 def _constant(cost: Floats) -> Floats:
@@ -172,18 +163,6 @@ def _constant(cost: Floats) -> Floats:
     channel = np.zeros_like(cost)
     channel[int(np.argmin(cost.sum(axis=1)))] = 1
     return channel
-
-
-def _cleaned(channel: Floats, cost: Floats) -> Floats:
-    """Nonnegative, normalised, and rows of dust merged into the used row where they cost least (post-processing)."""
-    q = np.maximum(channel, 0)
-    q /= q.sum(axis=0)
-    used = q.max(axis=1) > GHOST
-    for y in np.flatnonzero(~used):
-        host = np.flatnonzero(used)[int(np.argmin(cost[used] @ q[y]))]
-        q[host] += q[y]
-        q[y] = 0
-    return np.asarray(q / q.sum(axis=0))
 
 
 def _inside(
@@ -218,7 +197,7 @@ def _inside(
 # Either is a linear programme over subsets; both limits together are not of this form.
 
 
-MOST_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
+LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,8 +229,8 @@ def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> MostInformation
 
 def _subsets(size: int) -> Floats:
     """Indicators of all nonempty subsets, a row each; the last is the whole set, a constant row."""
-    if size > MOST_INPUTS:
-        raise InputError(f"subsets are listed up to {MOST_INPUTS} inputs, got {size}.")
+    if size > LISTED_INPUTS:
+        raise InputError(f"subsets are listed up to {LISTED_INPUTS} inputs, got {size}.")
     return np.concatenate([subsets(size), np.ones((1, size))])
 
 

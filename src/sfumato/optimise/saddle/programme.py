@@ -19,13 +19,15 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import SOLVED, TINY, Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, Floats, Ints
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.conic import ConicProgramme, exponential, power
+from sfumato.optimise.conic import ConicProgramme, ConicSolution, exponential, power
 from sfumato.optimise.linear import INFINITY, LinearProgramme
+from sfumato.tolerances import LEAST, UNIT
 
-TERM_ROUNDING = 2.0**-51  # of a power, a product or a sum in floats, with room to spare
-TAME = 1e12  # slopes of tangents of the entropy stay within this and its inverse
+TAME = (-14.0, 5.0, 19.0)  # log of term/u, outside of which v and w are shrunk together before a tangent is taken: not
+# below the first, and not above a limit that rises from the second to the third
+Tangents = list[tuple[Ints, Floats]]  # variables of every term of a sum, with the slopes of a function below the terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,16 +41,48 @@ class PowerSum:
     v: Ints
     w: Ints
     limit: ClassVar[float] = 1.0
+    signed: ClassVar[bool] = False  # whether terms may be negative
 
     @property
     def a(self) -> float:
         return 1 + self.b + self.d
 
-    def tangent(self, first: Floats, second: Floats) -> list[tuple[Ints, Floats]]:
+    @property
+    def square(self) -> bool:
+        """Square terms use the second-order cone, which the solver likes best."""
+        return self.d == 0 and self.b == 1
+
+    def tangent(self, first: Floats, second: Floats) -> Tangents:
         """Slopes in u, v (and w) of the tangents with A = first, C = second: below every term."""
         lift = self.a * first ** (self.b / self.a) * second ** (self.d / self.a) * self.scale
         last = [(self.w, -self.d * second)] if self.d > 0 else []
         return [(self.u, lift), (self.v, -self.b * first), *last]
+
+    def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
+        """One cone a term, t at least the term; returns the first rows."""
+        one = np.ones(t.size)
+        top, below, middle = [(t, one)], [(self.v, one)], [(self.u, self.scale * one)]
+        if self.square:
+            return conic.products(top, below, middle)
+        if self.d == 0:  # t^{1/a} v^{b/a} ≥ κu
+            return conic.each(power(1 / self.a, self.b / self.a), top, below, middle)
+        exponents = 1 / self.a, self.b / self.a, 1 - (1 + self.b) / self.a
+        return conic.each(power(*exponents), top, below, [(self.w, one)], middle)
+
+    def priced(self, z: Floats, first: Ints) -> Tangents:
+        """The tangents that the duals of the cones suggest."""
+        zt = np.maximum(z[first] + z[first + 1] if self.square else z[first], LEAST)
+        zv = z[first] - z[first + 1] if self.square else z[first + 1]
+        second = np.maximum(z[first + 2], 0) / zt / self.d if self.d > 0 else np.ones(first.size)
+        return self.tangent(np.maximum(zv, 0) / zt / self.b, second)
+
+    def touched(self, x: Floats, steepest: float) -> Tangents:
+        """The tangents at x, or at a point near it where they are tame."""
+        u, v, w = x[self.u], x[self.v], x[self.w] if self.d > 0 else np.ones(self.u.size)
+        steep = self.a * np.log(self.scale) + (self.a - 1) * np.log(u) - self.b * np.log(v) - self.d * np.log(w)
+        tamed = np.clip(steep, TAME[0], steepest)
+        height = np.exp(tamed) * u / np.exp((steep - tamed) / (self.a - 1))
+        return self.tangent(height / v, height / w if self.d > 0 else w)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,13 +92,25 @@ class EntropySum:
     limit: float
     u: Ints
     v: Ints
+    signed: ClassVar[bool] = True
 
-    def tangent(self, slope: Floats) -> list[tuple[Ints, Floats]]:
+    def tangent(self, slope: Floats) -> Tangents:
         """Slopes in u and v of the tangents with A = slope."""
+        slope = np.clip(slope, DUST, 1 / DUST)
         return [(self.u, 1 + np.log(slope)), (self.v, -slope)]
 
+    def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
+        """One cone a term, t at least the term; returns the first rows."""
+        one = np.ones(t.size)
+        return conic.each(exponential, [(t, -one)], [(self.u, one)], [(self.v, one)])
 
-Sum = PowerSum | EntropySum
+    def priced(self, z: Floats, first: Ints) -> Tangents:
+        """The tangents that the duals of the cones suggest."""
+        return self.tangent(np.maximum(z[first + 2], LEAST) / np.maximum(-z[first], LEAST))
+
+    def touched(self, x: Floats, steepest: float) -> Tangents:
+        """The tangents at x."""
+        return self.tangent(x[self.u] / x[self.v])
 
 
 @dataclass(slots=True, eq=False)
@@ -75,20 +121,18 @@ class HomogeneousProgramme:
     groups: list[Ints] = field(default_factory=list)
     boxes: list[Ints] = field(default_factory=list)
     rows: list[tuple[Ints, Floats, float]] = field(default_factory=list)
-    sums: list[Sum] = field(default_factory=list)
+    sums: list[PowerSum | EntropySum] = field(default_factory=list)
     size: int = 0
 
     def law(self, cost: Floats) -> Ints:
         """A new group of variables that is a law, with its costs."""
-        names = self._new(cost)
-        self.groups.append(names)
-        return names
+        self.groups.append(self._new(cost))
+        return self.groups[-1]
 
     def box(self, count: int) -> Ints:
         """New variables in [0, 1] without cost."""
-        names = self._new(np.zeros(count))
-        self.boxes.append(names)
-        return names
+        self.boxes.append(self._new(np.zeros(count)))
+        return self.boxes[-1]
 
     def at_most(self, names: Ints, weights: Floats, limit: float) -> None:
         """Σ weights·x[names] ≤ limit."""
@@ -116,9 +160,13 @@ class HomogeneousProgramme:
 class Lagrangian:
     """Reduced costs at multipliers ≥ 0, and the least value they allow, less what rounding may have added."""
 
-    def __init__(self, cost: Floats) -> None:
-        self.reduced, self.sizes = cost.copy(), np.abs(cost)
+    def __init__(self, programme: HomogeneousProgramme, multipliers: Floats) -> None:
+        """Every linear row times its multiplier."""
+        self.programme, self.reduced, self.sizes = programme, programme.costs, np.abs(programme.costs)
         self.constant, self.largest, self.parts = 0.0, 0.0, 16
+        for (names, weights, right), multiplier in zip(programme.rows, multipliers, strict=True):
+            self.add(names, multiplier * weights)
+            self.less(multiplier * right)
 
     def add(self, names: Ints, weights: Floats) -> None:
         """Add weights to the costs of some variables."""
@@ -131,19 +179,14 @@ class Lagrangian:
         self.constant -= amount
         self.largest += abs(amount)
 
-    def linear(self, programme: HomogeneousProgramme, multipliers: Floats) -> None:
-        """Every linear row times its multiplier."""
-        for (names, weights, right), multiplier in zip(programme.rows, multipliers, strict=True):
-            self.add(names, multiplier * weights)
-            self.less(multiplier * right)
-
-    def least(self, programme: HomogeneousProgramme) -> float:
+    def least(self) -> float:
         """The minimum over laws and boxes. Each sum of k floats is off by at most k units of its absolute sum."""
-        value = self.constant + sum(float(self.reduced[group].min()) for group in programme.groups)
-        value += sum(float(np.minimum(self.reduced[box], 0).sum()) for box in programme.boxes)
-        worst = sum(float(self.sizes[group].max()) for group in programme.groups)
-        worst += sum(float(self.sizes[box].sum()) for box in programme.boxes) + self.largest
-        return value - TERM_ROUNDING * (self.parts + len(programme.groups) + len(programme.boxes)) * worst
+        groups, boxes = self.programme.groups, self.programme.boxes
+        value = self.constant + sum(float(self.reduced[group].min()) for group in groups)
+        value += sum(float(np.minimum(self.reduced[box], 0).sum()) for box in boxes)
+        worst = self.largest + sum(float(self.sizes[group].max()) for group in groups)
+        worst += sum(float(self.sizes[box].sum()) for box in boxes)
+        return value - 2 * UNIT * (self.parts + len(groups) + len(boxes)) * worst
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,8 +203,7 @@ def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolutio
     conic = ConicProgramme(programme.size)
     for group in programme.groups:
         conic.equal(np.zeros(group.size, dtype=np.int64), group, np.ones(group.size), -np.ones(1))
-    everything = np.arange(programme.size)
-    conic.hold([(everything, np.ones(programme.size))])
+    conic.hold([(np.arange(programme.size), np.ones(programme.size))])
     rows, names, weights, right = programme.triplets()
     linear = conic.nonnegative(rows, names, -weights, right) if right.size else np.zeros(0, dtype=np.int64)
     totals, cones = [], []
@@ -169,44 +211,30 @@ def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolutio
         t = conic.fresh(part.u.size)
         nothing = np.zeros(t.size, dtype=np.int64)
         totals.append(conic.nonnegative(nothing, t, -np.ones(t.size), np.array([part.limit])))
-        cones.append(_put_cones(part, t, conic))
-    cost = programme.costs
-    answer = conic.solve(cost, tolerance=SOLVED, refine=True, budget=budget)
+        cones.append(part.cones(t, conic))
+    answer = _answered(conic, programme, budget)
     z = answer.z if np.all(np.isfinite(answer.z)) else np.zeros_like(answer.z)
-    found = Lagrangian(cost)
-    found.linear(programme, np.maximum(z[linear], 0.0))
+    found = Lagrangian(programme, np.maximum(z[linear], 0.0))
     for part, total, first in zip(programme.sums, totals, cones, strict=True):
         multiplier = max(0.0, float(z[total[0]]))
         found.less(multiplier * part.limit)
-        for variables, slopes in _tangents(part, z, first) if multiplier > 0 else ():
+        for variables, slopes in part.priced(z, first) if multiplier > 0 else ():
             found.add(variables, multiplier * slopes)
-    return HomogeneousSolution(answer.x[: programme.size], found.least(programme), answer.status)
+    return HomogeneousSolution(answer.x[: programme.size], found.least(), answer.status)
 
 
-def _put_cones(part: Sum, t: Ints, conic: ConicProgramme) -> Ints:
-    """One cone a term; square terms use the second-order cone, which the solver likes best. Returns the first rows."""
-    one = np.ones(t.size)
-    if isinstance(part, EntropySum):
-        return conic.each(exponential, [(t, -one)], [(part.u, one)], [(part.v, one)])
-    middle = [(part.u, part.scale * one)]
-    if part.d == 0 and part.b == 1:
-        return conic.products([(t, one)], [(part.v, one)], middle)
-    if part.d == 0:  # t^{1/a} v^{b/a} ≥ κu
-        return conic.each(power(1 / part.a, part.b / part.a), [(t, one)], [(part.v, one)], middle)
-    exponents = 1 / part.a, part.b / part.a, 1 - (1 + part.b) / part.a
-    return conic.each(power(*exponents), [(t, one)], [(part.v, one)], [(part.w, one)], middle)
-
-
-def _tangents(part: Sum, z: Floats, first: Ints) -> list[tuple[Ints, Floats]]:
-    """Tangents read off the cone duals."""
-    if isinstance(part, EntropySum):
-        slope = np.maximum(z[first + 2], TINY) / np.maximum(-z[first], TINY)
-        return part.tangent(np.clip(slope, 1 / TAME, TAME))
-    square = part.d == 0 and part.b == 1
-    zt = np.maximum(z[first] + z[first + 1] if square else z[first], TINY)
-    zv = z[first] - z[first + 1] if square else z[first + 1]
-    second = np.maximum(z[first + 2], 0) / zt / part.d if part.d > 0 else np.ones(first.size)
-    return part.tangent(np.maximum(zv, 0) / zt / part.b, second)
+def _answered(conic: ConicProgramme, programme: HomogeneousProgramme, budget: Budget) -> ConicSolution:
+    """Clarabel's answer. Next to α = 1 its power cones may give up by an assertion of Rust, which is no Exception: then
+    even laws and no prices are as good a suggestion as any, and tangents find the rest."""
+    try:
+        return conic.solve(programme.costs, tolerance=SOLVED, refine=True, budget=budget)
+    except BaseException as broken:
+        if type(broken).__name__ != "PanicException":
+            raise
+    x = np.ones(conic.variables)
+    for group in programme.groups:
+        x[group] = 1 / group.size
+    return ConicSolution("given up", x, np.zeros(conic.rows))
 
 
 # --- sharper bounds by outer approximation: tangents at points, one linear programme a round --------------------------
@@ -215,12 +243,8 @@ def _tangents(part: Sum, z: Floats, first: Ints) -> list[tuple[Ints, Floats]]:
 # closed-form Lagrangian as the conic ones, so what is returned is proved whatever HiGHS did.
 
 
-FLOOR = 1e-9  # entries below it are lifted before a tangent is taken: any point gives a valid one, tame ones help
-FLATTEST = -14.0  # log of term/u below which v and w are shrunk together before a tangent is taken
-STEEPEST = (5.0, 1.5, 19.0)  # likewise from above: tame tangents first, steeper by a step each round, up to an end
-LEAST_SHARE = 1e-6  # of the interior point that is mixed into a vertex before tangents are taken there
-ENOUGH = 1e-8  # relative gap that ends the rounds
-TANGENT_ROUNDS = 14
+ENOUGH = 1e-8  # gap, relative where the value is above 1, that is worth no linear programme
+TANGENT_ROUNDS = 14  # and points that are half as far from the vertex each time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,20 +257,9 @@ class TangentCut:
     scale: Floats
 
 
-def _cut(programme: HomogeneousProgramme, index: int, x: Floats, steepest: float) -> TangentCut:
-    part = programme.sums[index]
-    u, v = np.maximum(x[part.u], FLOOR), np.maximum(x[part.v], FLOOR)
-    if isinstance(part, EntropySum):
-        tangent = part.tangent(u / v)
-    else:
-        w = np.maximum(x[part.w], FLOOR) if part.d > 0 else np.ones_like(u)
-        steep = part.a * np.log(part.scale) + (part.a - 1) * np.log(u) - part.b * np.log(v) - part.d * np.log(w)
-        tamed = np.clip(steep, FLATTEST, steepest)
-        height = np.exp(tamed) * u / np.exp((steep - tamed) / (part.a - 1))
-        tangent = part.tangent(height / v, height / w if part.d > 0 else np.ones_like(u))
-    names, slopes = (np.stack(entries, 1) for entries in zip(*tangent, strict=True))
-    scale = np.ones(u.size) if isinstance(part, EntropySum) else 1 / np.maximum(1.0, np.abs(slopes).max(axis=1))
-    return TangentCut(index, names, slopes, scale)
+def loose(value: float, bound: float) -> bool:
+    """Whether a bound is worth being sharpened."""
+    return value - bound > ENOUGH * max(1.0, abs(value))
 
 
 def sharpened(
@@ -254,18 +267,15 @@ def sharpened(
 ) -> tuple[float, Floats]:
     """Rounds of tangents, taken ever nearer to the vertices of the relaxation: a better bound, and the last vertex,
     nearly feasible and often better than the cone's point."""
-    steepest, step, end = STEEPEST
     relaxation, point, last = TangentRelaxation(programme), inside, inside
-    for turn in range(TANGENT_ROUNDS):
+    for turn, steepest in enumerate(np.linspace(*TAME[1:], TANGENT_ROUNDS)):
         relaxation.touch(point, steepest)
         vertex, proved = relaxation.solve()
         bound = max(bound, proved)
-        if vertex is None or budget.over or value - bound <= ENOUGH * max(1.0, abs(value)):
+        if vertex is None or budget.over or not loose(value, bound):
             break
         last = vertex
-        share = max(LEAST_SHARE, 0.5 ** (turn + 1))
-        steepest = min(end, steepest + step)
-        point = (1 - share) * vertex + share * inside
+        point = vertex + 0.5 ** (turn + 1) * (inside - vertex)
     return bound, last
 
 
@@ -280,7 +290,7 @@ class TangentRelaxation:
         for box in programme.boxes:
             upper[box] = 1
         for k, part in enumerate(programme.sums):
-            if isinstance(part, EntropySum):
+            if part.signed:
                 lower[self.slots[k] : self.slots[k + 1]] = -INFINITY
         self.lp = LinearProgramme(np.append(programme.costs, np.zeros(size - programme.size)), lower, upper)
         row, name, weight, right = programme.triplets()
@@ -294,16 +304,17 @@ class TangentRelaxation:
         self.base = self.lp.rows
 
     def touch(self, x: Floats, steepest: float) -> None:
-        """Append the tangents of every term at x."""
-        for k in range(len(self.programme.sums)):
-            cut = _cut(self.programme, k, x, steepest)
+        """Append the tangents of every term at x, lifted off zero: any point gives valid ones, tame ones help."""
+        lifted = np.maximum(x, REPAIRED)
+        for k, part in enumerate(self.programme.sums):
+            names, slopes = (np.stack(entries, 1) for entries in zip(*part.touched(lifted, steepest), strict=True))
+            scale = 1 / np.maximum(1.0, np.abs(slopes).max(axis=1))
             term = np.arange(self.slots[k], self.slots[k + 1])
-            names = np.column_stack([cut.names, term])
-            values = np.column_stack([cut.scale[:, None] * cut.slopes, -cut.scale])
-            line = np.repeat(np.arange(term.size), names.shape[1])
-            entries = values.ravel(), (line, names.ravel())
+            every = np.column_stack([names, term])
+            values = np.column_stack([scale[:, None] * slopes, -scale])
+            entries = values.ravel(), (np.repeat(np.arange(term.size), every.shape[1]), every.ravel())
             self.lp.at_most(sparse.csr_matrix(entries, (term.size, int(self.slots[-1]))))
-            self.cuts.append(cut)
+            self.cuts.append(TangentCut(k, names, slopes, scale))
 
     def solve(self) -> tuple[Floats | None, float]:
         """The point of the relaxation, and the Lagrangian bound at its multipliers."""
@@ -314,22 +325,20 @@ class TangentRelaxation:
 
     def _proved(self, duals: Floats) -> float:
         """A term's multipliers over its tangents may not exceed its sum's: they are scaled down if they do."""
-        programme, linear = self.programme, len(self.programme.rows)
-        found = Lagrangian(programme.costs)
-        found.linear(programme, duals[:linear])
-        shares, at = [], self.base
-        totals = [np.zeros(part.u.size) for part in programme.sums]
-        for cut in self.cuts:
-            shares.append(duals[at : at + len(cut.names)] * cut.scale)
-            totals[cut.part] += shares[-1]
-            at += len(cut.names)
-        for k, part in enumerate(programme.sums):
+        sums, linear = self.programme.sums, len(self.programme.rows)
+        found = Lagrangian(self.programme, duals[:linear])
+        ends = np.cumsum([len(cut.names) for cut in self.cuts])
+        shares = [x * cut.scale for cut, x in zip(self.cuts, np.split(duals[self.base :], ends[:-1]), strict=True)]
+        totals = [np.zeros(part.u.size) for part in sums]
+        for cut, share in zip(self.cuts, shares, strict=True):
+            totals[cut.part] += share
+        for k, part in enumerate(sums):
             multiplier = float(duals[linear + k])
-            if isinstance(part, EntropySum):  # terms may be negative: weights must add up to the multiplier exactly
+            if part.signed:  # terms may be negative: weights must add up to the multiplier exactly
                 multiplier = max(multiplier, float(totals[k].max()))
             found.less(multiplier * part.limit)
             fill = np.divide(multiplier, totals[k], out=np.zeros_like(totals[k]), where=totals[k] > 0)
-            totals[k] = fill if isinstance(part, EntropySum) else np.minimum(fill, 1.0)
+            totals[k] = fill if part.signed else np.minimum(fill, 1.0)
         for cut, share in zip(self.cuts, shares, strict=True):
             found.add(cut.names, (share * totals[cut.part])[:, None] * cut.slopes)
-        return found.least(programme)
+        return found.least()

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from sfumato.optimise.arrays import TINY, Floats, log_or_minus_infinity, log_sum_exp
-
-NEAR_ONE = 1.01  # below this order, powers are taken as 1 + expm1 to keep digits that 1/(α−1) would magnify
+from sfumato.optimise.arrays import Floats, log_or_minus_infinity, log_sum_exp
+from sfumato.tolerances import LEAST, NEAR_ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,10 @@ class Orders:
     @property
     def theta(self) -> float:
         return 1 / (1 + self.tau * (self.alpha - 1))
+
+    @property
+    def near_one(self) -> bool:
+        return self.alpha < 1 + NEAR_ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,17 @@ class SaddleProblem:
 
     def best_output(self, p: Floats) -> tuple[Floats, Floats]:
         """The q that attains the inner minimum for p [004, (89)], and the means v = Σ p A."""
-        means = np.maximum(self.powers @ p, TINY)
+        means = np.maximum(self.powers @ p, LEAST)
         logs = self.log_weight + self.orders.theta * np.log(means)
         return np.exp(logs - log_sum_exp(logs)), means
 
     def divergences(self, q: Floats) -> Floats:
         """D_x = 1/(α−1) log Σ_y Q_yx^α (q^τ c^{1−τ})^{1−α}: the largest bounds V* from above, whatever q is."""
         alpha, tau = self.orders.alpha, self.orders.tau
-        log_mix = tau * np.log(np.maximum(q, TINY)) + (1 - tau) * self.log_reference
+        log_mix = tau * np.log(np.maximum(q, LEAST)) + (1 - tau) * self.log_reference
         with np.errstate(invalid="ignore"):
             ratio = self.log_channel - log_mix[:, None]
-        if alpha >= NEAR_ONE:
+        if not self.orders.near_one:
             logs = alpha * self.log_channel + (1 - alpha) * log_mix[:, None]
             return log_sum_exp(logs, axis=0) / (alpha - 1)
         if alpha == 1:
@@ -84,16 +87,16 @@ class SaddleProblem:
         alpha = self.orders.alpha
         if alpha == 1:
             return float(p @ divergences)
-        if alpha < NEAR_ONE:
+        if self.orders.near_one:
             return float(np.log1p(p @ np.expm1((alpha - 1) * divergences)) / (alpha - 1))
         return float(log_sum_exp(log_or_minus_infinity(p) + (alpha - 1) * divergences) / (alpha - 1))
 
     def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
         (q, means), alpha = self.best_output(p), self.orders.alpha
-        if alpha >= NEAR_ONE:
+        if not self.orders.near_one:
             r = self.powers.T @ (q / means)
-            return (r - 1) / (alpha - 1), q, means, float(np.log(max(float(r.max()), TINY)) / (alpha - 1))
+            return (r - 1) / (alpha - 1), q, means, float(np.log(max(float(r.max()), LEAST)) / (alpha - 1))
         d = self.divergences(q)
         shifted = d - self.value(p, d)
         e = shifted if alpha == 1 else np.expm1((alpha - 1) * shifted) / (alpha - 1)
@@ -177,14 +180,18 @@ def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
     return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
 
 
+def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
+    """The saddle at τ = 1, where no reference has a say: from an even law, by a few steps that need no solve."""
+    problem, n = SaddleProblem(channel, orders, None), channel.shape[1]
+    return climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4)
+
+
 # --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
 # All references climb together by multiplicative steps (two matrix products a round). A reference leaves as soon as its
 # upper bound falls below the best lower bound. Newton's method finishes the most promising ones.
 
 
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
-CHECK_EVERY = 4
-FIRST_STEPS = 3  # near α = 1, where references climb one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +232,17 @@ def _climbed_together(channel: Floats, orders: Orders, gap: float, p: Floats) ->
     Near α = 1 (r − 1)/(α−1) loses its digits in products, and each reference climbs by the formulas of SaddleProblem.
     """
     upper, best, alive = np.full(len(p), np.inf), -np.inf, np.arange(len(p))
-    if orders.alpha < NEAR_ONE:
+    if orders.near_one:
         for x, column in enumerate(channel.T):
             problem = SaddleProblem(channel, orders, column)
-            p[x] = ascend(problem, p[x], FIRST_STEPS)
+            p[x] = ascend(problem, p[x], CROWD_ROUNDS // 8)  # a round costs that much more one by one
             upper[x] = problem.saddle(p[x], 0).bound
         return upper
     top, scale = channel.max(axis=1), orders.alpha - 1
     powers = (channel / top[:, None]) ** orders.alpha
     log_weight = orders.beta * np.log(top) + (1 - orders.beta) * np.log(channel.T)
-    for turn in range(CROWD_ROUNDS):
-        means = np.maximum(p[alive] @ powers.T, TINY)
+    for _ in range(CROWD_ROUNDS):
+        means = np.maximum(p[alive] @ powers.T, LEAST)
         logs = log_weight[alive] + orders.theta * np.log(means)
         total = log_sum_exp(logs)
         r = (np.exp(logs - total[:, None]) / means) @ powers
@@ -245,7 +252,6 @@ def _climbed_together(channel: Floats, orders: Orders, gap: float, p: Floats) ->
         stay = (upper[alive] > best + gap / 2) | (value >= best)
         if stay.sum() <= 1:
             break
-        if turn % CHECK_EVERY == 0:
-            alive, r = alive[stay], r[stay]
+        alive, r = alive[stay], r[stay]
         p[alive] = moved(orders, p[alive], (r - 1) / scale)
     return upper
