@@ -44,7 +44,10 @@ class BoundStrand:
 
     def begin(self, theta: Floats, blocks: Floats) -> None:
         """What each value tells under a mixture of two-level blocks, as the first prices to be judged."""
-        self.y = self.tried = np.asarray(theta @ xlogx(blocks)) + 1.0
+        told = theta @ xlogx(blocks) + 1.0
+        if len(self.q) == 1:  # the chord of φ over [1, E] is worth the same at both ends: nothing is better
+            told = np.full(1, self.E * np.log(self.E) / (self.E - 1.0))
+        self.y = self.tried = np.asarray(told)
         self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
         self._add(np.concatenate([self.family.ends, blocks]))
         self.model, self.r, self.bold = -np.inf, np.inf, 1.0
