@@ -14,7 +14,7 @@ from tests.random_tables import random_counts
 import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import canonical
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, PATIENCE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.product.blocks import Families, two_level
@@ -68,6 +68,17 @@ def test_merging_useful_values_or_shrinking_the_promise_never_keeps_more(number,
         others.append(kept(np.delete(merged, j, 1), epsilon, radius))
     for other in others:
         assert other is None or other.value <= found.value * (1 + WITHIN) + 1e-9
+
+
+@pytest.mark.parametrize(("number", "alone", "patient"), [(479, 2, 0.1), (991, 1, 0.3)])
+def test_merging_useful_values_keeps_no_more_where_secrets_never_occur(number, alone, patient, monkeypatch):
+    monkeypatch.setenv(PATIENCE, str(patient))
+    counts, epsilon = random_counts(number)
+    found = sf.design(ball := sf.ChiSquareBall(sf.Joint.from_counts(counts)), epsilon, "ballopt")
+    two = np.stack([counts[:, alone], np.delete(counts, alone, axis=1).sum(1)], axis=1)
+    merged = sf.ChiSquareBall(sf.Joint.from_counts(two), radius=ball.radius)
+    for other in (merged, sf.Anything(ball.joint)):
+        assert found.value >= sf.design(other, epsilon, "ballopt").value * (1 - WITHIN)
 
 
 @settings(max_examples=4)

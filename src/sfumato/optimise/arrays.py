@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.tolerances import LEAST
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Tolerances that several solvers share, each with its reason; what a search may try and how often stands with it.
 
@@ -20,7 +22,7 @@ TIDY = 1e-11  # of a posterior: digits that HiGHS has
 SOLVED = 1e-10  # accuracy asked of Clarabel where its point is nearly the answer
 REPAIRED = 1e-9  # the same, of HiGHS too, where mending or weak duality takes what is missing
 EMPTY = 1e-9  # mass given to what never occurs, so that its conditional is free but its logarithm is not
-TINY = 1e-300  # in place of zero, under a logarithm or a division
+TINY = LEAST  # in place of zero, under a logarithm or a division
 
 
 # --- array aliases and the functions of arrays that every designer shares ---------------------------------------------

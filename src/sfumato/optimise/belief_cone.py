@@ -71,7 +71,7 @@ class BeliefCone:
         normal[k, s] = own
         away = others(np.arange(S)[:, None], s)  # [k, s'], s' ≠ s
         normal[k[:, None], away] = rest.reshape(len(s), S - 1, U)
-        return np.asarray((self.coordinates.lift @ normal.reshape(len(s), S * U).T).T)
+        return self.coordinates.normals(normal)
 
     def _fixed(self) -> Floats:
         """All cuts at the one distribution."""
@@ -79,8 +79,5 @@ class BeliefCone:
         S, U = joint.shape
         given = np.zeros((len(self.secrets), S, U))
         given[np.arange(len(self.secrets)), self.secrets] = joint.useful_given_secret[self.secrets]
-        laws = [x.sum(-2) if self.reads == "useful" else self._lifted(x) for x in (given, joint.p[None])]
-        return np.concatenate([laws[0] - self.E * laws[1] if up else laws[1] - self.E * laws[0] for up in self.halves])
-
-    def _lifted(self, laws: Floats) -> Floats:
-        return np.asarray((self.coordinates.lift @ laws.reshape(len(laws), self.within.joint.p.size).T).T)
+        own, all_of_it = self.coordinates.normals(given), self.coordinates.normals(joint.p[None])
+        return np.concatenate([own - self.E * all_of_it if up else all_of_it - self.E * own for up in self.halves])

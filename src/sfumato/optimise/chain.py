@@ -1,48 +1,39 @@
 """The stages of a design: starts of every origin in one pool, then moves.
 
 Stages form a chain in which each takes the pool and adds to it, so none can lose. A stage that fails is left out and
-named.
+named. One that others follow has its part of the time that is left (`Budget.part`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import SEALING, Floats, xlogx
+from sfumato.optimise.arrays import SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried, rows_for
-from sfumato.optimise.cone import RatioCone, repaired, settled
+from sfumato.optimise.cone import Cap, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
-from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, two_level
-from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
+from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import CALM, Move, Tangents, improve
+from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
-PRODUCT, FEW, COARSE, OUTSIDE = 0.6, 0.15, 0.6, 0.6  # of the time left: designs under profiles, with many or few
-# secrets, coarser tables, cuts from outside
-SOON = 2  # turns that must gain something together, beside what another ε brought
-GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
-FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
-SOON_RAYS = 600  # where all of them are listed before anything else: a few hundredths of a second
-QUICK_RAYS = 20_000  # where no smaller gap is asked for
-SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
+GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
+SPIKES = 600  # sets that rows under a cap begin from
+FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
-PRICED = 3  # profiles under which rows are made by price at a time
-LIKED = 0.3  # the same: to find a profile by a relaxation
-SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
-FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
-
+INTERRUPTED = "interrupted: the best design so far"
 FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
 
 
@@ -64,30 +55,33 @@ class Chain:
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
-        carried: Carried | None = None, rays: int | None = None, patient: bool = True,
+        carried: Carried | None = None, rays: int | None = None, calm: int = CALM,
     ) -> None:
-        self.patient = patient  # whether more than one turn may pass without gain
-        self.rays = rays or (FEW_RAYS if quick else RAYS if gap < GAP else QUICK_RAYS)
+        self.calm = calm  # turns that may pass without gain
+        self.rays = rays or int(RAYS / gap)
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
         self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
         self.bound = float("inf")
-        self.spare = SEALING if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough
-        self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
-        self.last = RatioCone(within, epsilon + self.spare, reads, at_most, closely=True)
+        spare = SEALING if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough
+        self.cone = RatioCone(within, epsilon + spare, reads, at_most)
+        self.last = RatioCone(within, epsilon + spare, reads, at_most, closely=True)
         self.coordinates = self.cone.coordinates
-        self.budget = budget.less(self.last.cost(last_rows(len(self.coordinates.p))))
+        self.budget = budget
         self.master = InformationAim(self.coordinates)
-        self.tangents = Tangents(self.cone, self.master)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
-        self.profiles: list[Profile] = [] if profile is None else [profile]
+        self.profile = profile
         self.values: dict[Profile, float] = {}  # of two-level designs
         self.families: dict[Profile, Families] = {}
-        self.turn = 0
-        self.priced: dict[Profile, ProductMover] = {}
-        self.given = profile is not None
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
+        self.hindered = False  # whether secrets that never occur take something from the others
         self.cuts = np.zeros((0, len(self.coordinates.p)))
+
+    @property
+    def empty(self) -> bool:
+        """Whether secrets never occur, beside several that do, in a set that is known around other tables."""
+        alike = self.reads == "both" and hasattr(self.within, "around") and self.carried is None
+        return alike and 1 < len(self.seen) < len(self.within.joint.p)
 
     @property
     def shared(self) -> bool:
@@ -104,46 +98,60 @@ class Chain:
     def polyhedral(self) -> bool:
         """Whether private rows are those of finitely many inequalities over few numbers."""
         few = len(self.coordinates.p) == self.within.joint.p.size <= NUMBERS
-        return hasattr(self.within, "inequalities") and few and not self.given
+        return hasattr(self.within, "inequalities") and few and self.profile is None
 
     @property
     def merges(self) -> bool:
         """Whether the search begins with a coarser table."""
         cells = int((self.within.joint.p > 0).sum())
-        if self.quick or self.given or self.reads != "both" or not hasattr(self.within, "around"):
+        if self.quick or self.carried or self.profile or self.reads != "both" or not hasattr(self.within, "around"):
             return False
-        return self.few and cells > 2 * len(self.seen) + 2 and not (self.at_most and cells <= NUMBERS)
+        met = self.at_most is not None and cells <= NUMBERS
+        return (self.few or self.hindered) and cells > 2 * len(self.seen) + 2 and not met
 
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
+        self.budget = self.budget.less(self.last.cost(last_rows(len(self.coordinates.p))))
         self._stages(starts, others)
         return self.finished()
 
-    def _stages(self, starts: Sequence[Floats] = (), others: Sequence[Floats] = ()) -> None:
+    def _stages(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> None:
         try:
-            if self.carried is not None and self._met():
-                return
-            for start in starts if self.carried is None else ():
-                self.attempt("starts", partial(self.pool, start))
-            for rows in others:
-                self.attempt("others", partial(self.pool, rows, steep=True))
-            if self.polyhedral:
-                self.attempt("rays", partial(self._rays, SOON_RAYS))
-                if not self.apart:
-                    return
-            if self.merges and self.carried is None:
-                self.attempt("coarser", self._coarser)
-            if self.shared:
-                self.attempt("product", self._products)
-            if not self.given:
-                if self.at_most is not None:
-                    self.attempt("spikes", self._spikes)
-                if self.bounding and self.carried is None:
-                    self.attempt("outside", self._rays if self.polyhedral else self.outside)
-                if not self.quick and self.apart:
-                    self.attempt("moves", self._moves)
+            self._in_order(starts, others)
         except KeyboardInterrupt:
-            self.notes.append("interrupted: the best design so far")
+            self.notes.append(INTERRUPTED)
+
+    def _in_order(self, starts: Sequence[Floats], others: Sequence[Floats]) -> None:
+        if self.carried is not None and self._met():
+            return
+        for start in starts if self.carried is None else ():
+            self.attempt("starts", partial(self.pool, start))
+        for rows in others:
+            self.attempt("others", partial(self.pool, rows, steep=True))
+        for name, stage in self._wanted():
+            if self.apart and not self.budget.over and INTERRUPTED not in self.notes:
+                self.attempt(name, stage)
+
+    def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The stages in their order; whether a later one is wanted may depend on what an earlier one found."""
+        if self.polyhedral:
+            yield "rays", self._rays
+        if self.empty:
+            yield "seen", self._without_empty
+            if self.profile is None and not self.cone.free:
+                yield "anything", self._anything
+        if self.merges:
+            yield "coarser", self._coarser
+        if self.shared:
+            yield "product", self._products
+        if self.profile is not None:
+            return
+        if self.at_most is not None and not self.cone.free:
+            yield "spikes", self._spikes
+        if self.bounding and self.carried is None:
+            yield "outside", self.outside
+        if not self.quick:
+            yield "moves", self._moves
 
     @property
     def apart(self) -> bool:
@@ -165,7 +173,7 @@ class Chain:
 
     def handed(self) -> Carried:
         """What another ε may begin with."""
-        gap = self.bound / max(self.master.value, 1e-300) - 1.0
+        gap = self.bound / max(self.master.value, TINY) - 1.0
         return Carried(self.master.used()[0], self.cuts, self.cone.E, gap)
 
     def attempt(self, name: str, stage: Callable[[], object]) -> None:
@@ -185,17 +193,55 @@ class Chain:
         if len(x):
             self.master.add(settled(self.cone, x) if steep or len(self.coordinates.p) <= NUMBERS else x)
 
+    def _below(self, joint: Joint, starts: Sequence[Floats] = ()) -> tuple[Floats, float]:
+        """Rows over all cells of another table, found in the same way with a ball of the same radius around it, and
+        their value."""
+        below = Chain(
+            self.within.around(joint), self.epsilon, self.reads, self.budget.part(), profile=self.profile,
+            quick=self.quick, at_most=self.at_most, bounding=False,
+        )
+        below._stages(starts)
+        self.notes += below.notes
+        return below.coordinates.full(below.master.used()[0]), below.master.value
+
+    def _without_empty(self) -> None:
+        """Rows for the secrets that occur, with what those that do not may answer.
+
+        The latter share one number of each row, of no mass. It may lie in an interval, and both ends go into the pool:
+        the master takes of each as much as makes the numbers of all rows sum to 1.
+        """
+        joint, (S, U) = self.within.joint, self.within.joint.shape
+        known = self.coordinates.full(self.master.points).reshape(-1, S, U)[:, self.seen]
+        smaller = Joint.from_probabilities(joint.p[self.seen], n=joint.n)
+        found, value = self._below(smaller, [known.reshape(len(known), -1)])
+        out = np.ones((len(found), S, U))
+        out[:, self.seen] = found.reshape(len(found), -1, U)
+        x = self.coordinates.taken(out.reshape(len(out), -1))
+        self.master.add(repaired(self.cone, self.cone.with_empty(x)))
+        self.hindered = value > self.master.solve() * (1 + GAP)
+
+    def _anything(self) -> None:
+        """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
+        free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.reads), self.coordinates.p)
+        aim = InformationAim(self.coordinates)
+        improve(aim, [lambda _, budget: free.rows(aim.prices, budget)], self.budget.part())
+        before = self.master.solve()
+        self.master.add(settled(self.cone, aim.used()[0]))
+        self.hindered |= self.master.solve() > before * (1 + GAP)
+
     def _products(self) -> None:
-        """Two-level designs: under the profile that is best by a part of the work, and under none."""
-        if self.given:
-            self._under(self.profiles[0], self.budget)
+        """Two-level designs: which profile is best is asked of a relaxation, then of designs by a part of the work.
+
+        The relaxation asks for column sums on average alone, and likes great drops too much.
+        """
+        if self.profile is not None:
+            self._under(self.profile, self.budget)
             return
-        p, best = self.within.joint.p, capped(self.epsilon, self.at_most)
+        p, plain = self.within.joint.p, capped(self.epsilon, self.at_most)
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
-        budget = self.budget.part(FEW if self.few else PRODUCT)
+        best, budget = plain, self.budget.part(FEW) if self.few else self.budget.part()
         if self.within.budget > 0:
-            first = liked(self.within, p, self.epsilon, self.at_most, budget.part(LIKED))[0]
-            scan = budget.part(SCAN)
+            best, scan = liked(self.within, p, self.epsilon, self.at_most, budget.part(1 / 3))[0], budget.part()
 
             def rough(profile: Profile) -> float:
                 if profile not in self.values:
@@ -204,14 +250,12 @@ class Chain:
                     self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
                 return self.values[profile]
 
-            if small or self.quick or self.carried is not None:
-                best = first
-            else:  # the relaxation asks for column sums on average alone, and likes great drops too much
-                flat = replace(first, drop=FLAT * float(np.expm1(self.epsilon)))
-                best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, SCANNED)[0]
+            if not (small or self.quick or self.carried):
+                flat = replace(best, drop=DROPS[1] * float(np.expm1(self.epsilon)))
+                best = climbed(rough, max(best, flat, key=rough), self.epsilon, self.at_most, TRIES)[0]
         self._under(best, budget)
         if small and not budget.over:
-            self._under(capped(self.epsilon, self.at_most), budget)
+            self._under(plain, budget)
 
     def _families(self, profile: Profile) -> Families:
         if profile not in self.families:
@@ -230,14 +274,12 @@ class Chain:
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
 
-    def _rays(self, limit: int = QUICK_RAYS) -> None:
+    def _rays(self) -> None:
         """Every extreme row of a polyhedral cone."""
-        facets = self.within.inequalities(self.cone.rise + 1.0)
+        facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
         if self.cone.cap is not None:
-            facets = np.concatenate([facets, self.cone.cap.inequalities(len(self.coordinates.p))])
-        found = extreme_rays(
-            facets, dimension=len(self.coordinates.p), limit=limit, budget=self.budget.part(OUTSIDE)
-        )
+            facets = np.concatenate([facets, self.cone.cap.inequalities(size)])
+        found = extreme_rays(facets, dimension=size, limit=self.rays, budget=self.budget.part())
         self.master.add(repaired(self.cone, found.vectors))
         self.bound = self.master.solve()  # of the cone: nothing is missing
 
@@ -249,37 +291,20 @@ class Chain:
         outer = RatioCone(self.within, self.epsilon + SEALING, self.reads, cap)
         known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
         self.bound, self.cuts = meet(
-            self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=self.rays, known=known
+            self.cone, outer, self.master, self.budget.part(), gap=self.gap, limit=self.rays, known=known
         )
 
     def _coarser(self) -> None:
-        """The rows of a table with half as many cells, found in the same way, spread over this one."""
+        """The rows of a table with half as many cells, spread over this one."""
         joint = self.within.joint
         groups = merged(joint, (int((joint.p > 0).sum()) - len(self.seen)) // 2)
-        below = Chain(
-            self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE), at_most=self.at_most,
-            bounding=False,
-        )
-        below._stages()
-        self.notes += below.notes
-        self.pool(groups.spread(below.coordinates.full(below.master.used()[0])))
-
-    def _moves(self) -> None:
-        moves: list[Move] = [self.tangents]
-        if self.cone.free and self.cone.cap is not None:
-            free = FreeRows(self.cone.cap, self.coordinates.p)
-            moves = [lambda _, budget: free.rows(self.master.prices, budget)]
-        elif self.values and self.carried is None:
-            moves = [self._priced, *moves]
-        calm = (CALM if self.carried is None else SOON) if self.patient else 1
-        improve(self.master, moves, self.budget, calm=calm)
+        self.pool(groups.spread(self._below(groups.joint)[0]))
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
         of one secret, or on two numbers, are begun with, as far as they are few."""
         cap, n = self.cone.cap, len(self.coordinates.p)
-        if cap is None or self.cone.free:
-            return
+        assert cap is not None
         sets = [*np.eye(n, dtype=bool), *~np.eye(n, dtype=bool)]
         for size in range(2, n):
             more = [c for own in cap.numbers for c in itertools.islice(itertools.combinations(own, size), SPIKES)]
@@ -287,31 +312,30 @@ class Chain:
             if not more or len(sets) + len(more) > SPIKES:
                 break
             sets += [np.isin(np.arange(n), c) for c in more]
-        bases = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
-        floors = np.full((len(bases), 1), 1e-5)
-        for _ in range(ROUNDS):
-            self.master.steer()
-            found = mover(self.cone).rows(
-                lambda v, at: self.master.slopes(v, floors[at]), bases, self.budget.part(COARSE)
-            )
-            if len(found):
-                self.master.add(repaired(self.cone, found, loose=True))
-                self.master.solve()
-                self.master.learn()
+        tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
+        improve(self.master, [Tangents(self.cone, self.master, tall)], self.budget.part(), calm=1)
 
-    def _priced(self, _: Floats, budget: Budget) -> Floats:
-        """Rows of product form for the master's prices, under the best profile and, in turn, two of the others."""
-        p, found = self.within.joint.p, []
-        prices = np.zeros(p.size)
-        prices[self.coordinates.cell] = self.master.prices
-        best, *others = sorted(self.values, key=lambda x: -self.values[x])
-        others = others[self.turn % max(len(others), 1) :] + others
-        self.turn += PRICED - 1
-        for profile in dict.fromkeys([best, *others[: PRICED - 1]]):
-            if profile not in self.priced:
-                self.priced[profile] = ProductMover(self._families(profile))
-            found.append(self.priced[profile].rows(prices.reshape(p.shape), budget))
-        return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
+    def _moves(self) -> None:
+        moves: list[Move] = [Tangents(self.cone, self.master)]
+        if self.cone.free and self.cone.cap is not None:
+            free = FreeRows(self.cone.cap, self.coordinates.p)
+            moves = [lambda _, budget: free.rows(self.master.prices, budget)]
+        elif self.values and self.carried is None:
+            order = sorted(self.values, key=lambda x: -self.values[x])
+            moves = [self._priced([ProductMover(self._families(x)) for x in order]), *moves]
+        improve(self.master, moves, self.budget, calm=self.calm)
+
+    def _priced(self, movers: list[ProductMover]) -> Move:
+        """Rows of product form for the master's prices, under the best profile and, in turn, one of the others."""
+        best, others, p = movers[0], itertools.cycle(movers[1:] or movers), self.within.joint.p
+
+        def move(_: Floats, budget: Budget) -> Floats:
+            prices = np.zeros(p.size)
+            prices[self.coordinates.cell] = self.master.prices
+            found = [x.rows(prices.reshape(p.shape), budget) for x in dict.fromkeys((best, next(others)))]
+            return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
+
+        return move
 
     def finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""

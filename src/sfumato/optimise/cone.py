@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
+from sfumato.tolerances import BLOCK
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ class Coordinates:
         """The coordinates of rows over all cells."""
         return np.asarray(rows[:, self.cell])
 
+    def normals(self, laws: Floats) -> Floats:
+        """What weights of all cells [k, s, u] are as weights of the numbers: a·v is the same in both."""
+        return np.asarray((self.lift @ laws.reshape(len(laws), self.lift.shape[1]).T).T)
+
     def unit(self, x: Floats) -> Floats:
         """Rows scaled to mass 1 under P̂."""
         return np.asarray(x / (x @ self.p)[:, None])
@@ -114,33 +119,27 @@ class Cap:
 
     @staticmethod
     def of(joint: Joint, coordinates: Coordinates, kappa: float, reads: str) -> Cap:
-        S, U = joint.shape
-        if reads == "useful":
-            return Cap(float(np.exp(kappa - SEALING)), (np.arange(U),) * min(S, 2))  # any two secrets are alike
-        own = coordinates.cell // U
-        return Cap(float(np.exp(kappa - SEALING)), tuple(np.flatnonzero(own == s) for s in np.unique(own)))
-
-    def extremes(self, x: Floats) -> tuple[Ints, Ints]:
-        """Per row and secret the number that is greatest and the one that is least [y, s]."""
-        top = [n[x[:, n].argmax(1)] for n in self.numbers]
-        low = [n[x[:, n].argmin(1)] for n in self.numbers]
-        return np.stack(top, 1), np.stack(low, 1)
+        (S, U), own = joint.shape, coordinates.cell // joint.shape[1]
+        alike = (np.arange(U),) * min(S, 2)  # any two secrets are
+        each = alike if reads == "useful" else tuple(np.flatnonzero(own == s) for s in np.unique(own))
+        return Cap(float(np.exp(kappa - SEALING)), each)
 
     def cuts(self, x: Floats, rise: float, room: float) -> Cuts:
         """For every secret of a row its greatest number against the least of another, and the other way round; scaled
         so that adding the constant row once takes `rise` from each, as from all cuts of the cone."""
         if len(self.numbers) < 2:
             return Cuts(np.zeros(0, int), np.zeros((0, x.shape[1])), np.zeros(0))
-        at, y = self.extremes(x), np.arange(len(x))[:, None]
-        high, low = x[y, at[0]], x[y, at[1]]
+        top = np.stack([n[x[:, n].argmax(1)] for n in self.numbers], 1)  # [y, s]
+        bottom = np.stack([n[x[:, n].argmin(1)] for n in self.numbers], 1)
+        high, low = np.take_along_axis(x, top, 1), np.take_along_axis(x, bottom, 1)
         gap = high[:, :, None] - self.K * low[:, None, :]
         gap[:, np.arange(len(self.numbers)), np.arange(len(self.numbers))] = -np.inf
         worst = (gap == gap.max(2, keepdims=True)) | (gap == gap.max(1, keepdims=True))
         scale = rise / (self.K - 1.0)
         k, s1, s2 = np.nonzero(worst & np.isfinite(gap) & (scale * gap > -room))
         normals, each = np.zeros((len(k), x.shape[1])), np.arange(len(k))
-        normals[each, at[0][k, s1]] += scale
-        normals[each, at[1][k, s2]] -= scale * self.K
+        normals[each, top[k, s1]] += scale
+        normals[each, bottom[k, s2]] -= scale * self.K
         return Cuts(k, normals, scale * gap[k, s1, s2])
 
     def inequalities(self, size: int) -> Floats:
@@ -210,7 +209,6 @@ class RatioCone:
     ROUGH = 1e-3  # of a step of Newton's method, in the screen
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off
-    AT_ONCE = 4e6  # numbers in memory
     SEARCHED, SCREENED = 400, 100  # passes over the values of all pairs, and over those of all secrets and splits
 
     def __init__(
@@ -263,7 +261,7 @@ class RatioCone:
         normal = np.zeros((len(k), S, U))
         at = np.arange(len(k))
         normal[at, s1[k]], normal[at, s2[k]] = found.first[k], -self.E * found.second[k]
-        return Cuts(y[k], np.asarray((self.coordinates.lift @ normal.reshape(len(k), S * U).T).T), excess[k])
+        return Cuts(y[k], self.coordinates.normals(normal), excess[k])
 
     def with_empty(self, x: Floats) -> Floats:
         """Unit rows with the least and the greatest number that secrets which never occur may answer, and with their
@@ -310,7 +308,7 @@ class RatioCone:
         spend(self.SCREENED, 2 * values.size * len(taken))
         means = self.within.means  # type: ignore[attr-defined]
         top, low = means(values, s, taken, close=self.ROUGH), -means(-values, s, taken, close=self.ROUGH)
-        step = max(1, int(self.AT_ONCE / (len(self.part) * len(self.secrets) ** 2)))
+        step = max(1, BLOCK // (len(self.part) * len(self.secrets) ** 2))
         parts = [_peak(top[i : i + step], self.E * low[i : i + step]) for i in range(0, len(x), step)]
         return np.concatenate(parts)
 

@@ -9,14 +9,13 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import REPAIRED, Floats, Ints
+from sfumato.optimise.arrays import GHOST, REPAIRED, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget, spend
 
 Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linear expression for every entry
 Cone = Callable[[], object]
 
 exponential: Cone = clarabel.ExponentialConeT  # (a, b, c): b e^{a/b} ≤ c
-ITERATIONS = 200  # of Clarabel, which needs twenty to forty when a programme is well posed
 
 
 def lorentz() -> object:
@@ -113,7 +112,7 @@ class ConicProgramme:
         """
         cost = np.concatenate([cost, np.zeros(self.variables - len(cost))])
         settings = clarabel.DefaultSettings()
-        settings.verbose, settings.max_iter, settings.time_limit = False, ITERATIONS, budget.left
+        settings.verbose, settings.time_limit = False, budget.left
         settings.iterative_refinement_enable = refine
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         quadratic = sparse.diags(np.zeros(self.variables) if bend is None else bend).tocsc()
@@ -145,19 +144,19 @@ class ConicSolver:
 def proximal(
     rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float, length: float = 1.0
 ) -> tuple[Floats, float, Floats]:
-    """min w·y + T·r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j."""
+    """min w·y + T·r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j.
+
+    Prices are tried and judged by rows that come in: a few digits do.
+    """
     k, n = rows.shape
     spend(100 + 2.4 * k)
     spend(1, 0.6 * k * n**2 + 5 * n**3)
-    settings = clarabel.DefaultSettings()
-    settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7
-    quadratic = sparse.diags(np.append(weight / bold, 0.0)).tocsc()
-    matrix = sparse.csc_matrix(np.hstack([-rows * weight, -np.ones((k, 1))]))
-    linear = np.append(weight - weight * centre / bold, length)
-    cones = [clarabel.NonnegativeConeT(k)]
-    found = clarabel.DefaultSolver(quadratic, linear, matrix, -gains, cones, settings).solve()
-    x = np.array(found.x)
-    return x[:n], float(x[n]), np.array(found.z)
+    programme, (row, column) = ConicProgramme(n + 1), np.indices((k, n + 1))
+    entries = np.hstack([rows * weight, np.ones((k, 1))])
+    programme.nonnegative(row.ravel(), column.ravel(), entries.ravel(), -gains)
+    cost, bend = np.append(weight - weight * centre / bold, length), np.append(weight / bold, 0.0)
+    found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend)
+    return found.x[:n], float(found.x[n]), found.z
 
 
 def _joined(terms: Terms) -> tuple[Ints, Floats]:

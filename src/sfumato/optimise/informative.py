@@ -14,15 +14,15 @@ from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints, canonical
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried
-from sfumato.optimise.chain import GAP, LIKED, Chain, InformativeRows
-from sfumato.optimise.cone import Coordinates, RatioCone, repaired
+from sfumato.optimise.chain import GAP, Chain, InformativeRows
+from sfumato.optimise.cone import Coordinates, RatioCone
 from sfumato.optimise.master import last_rows
 from sfumato.optimise.product.blocks import Families, safe, two_level
 from sfumato.optimise.product.profiles import Arrangement, liked
 from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.search import CALM
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-SEEN = 0.7  # of the time: the table without secrets that never occur
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 
 
@@ -40,12 +40,9 @@ def most_informative(
     own = Ordered.of(within, reads)
     within, first = own.within, [own.there(x).round(DIGITS) for x in starts]
     first = [x[np.lexsort(x.T)] for x in first]
-    seen = within.joint.p_secret > 0
-    if reads == "both" and 1 < seen.sum() < len(seen) and hasattr(within, "around") and carried is None:
-        first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
     chain = Chain(
         within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried,
-        bounding=bounding, patient=bounding,
+        bounding=bounding, calm=CALM if bounding and carried is None else 1,
     )
     return own.back(chain.run(first, [own.there(x) for x in others]))
 
@@ -81,26 +78,6 @@ class Ordered:
         return np.asarray(x.reshape(-1, len(s), len(u))[:, s][:, :, u].reshape(len(x), -1))
 
 
-def _without_empty(
-    within: Any, seen: Any, epsilon: float, budget: Budget, starts: Sequence[Floats], profile: Profile | None,
-    at_most: float | None,
-) -> Floats:
-    """Rows for the secrets that occur, with what those that do not may answer: a start for the whole table.
-
-    The latter share one number of each row, of no mass. It may lie in an interval, and both ends go into the pool: the
-    master takes of each as much as makes the numbers of all rows sum to 1.
-    """
-    joint, (S, U) = within.joint, within.joint.shape
-    smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
-    some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
-    found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most, bounding=False).run(some)
-    cone = RatioCone(within, epsilon, "both", at_most, closely=True)
-    out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
-    out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
-    x = cone.coordinates.unit(cone.coordinates.taken(out.reshape(len(out), -1)))
-    return cone.coordinates.full(repaired(cone, cone.with_empty(x)))
-
-
 def listable(within: Any, reads: str, budget: Budget) -> bool:
     """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
     numbers = len(Coordinates.of(within.joint, reads).p)
@@ -118,5 +95,5 @@ def widest(
     `each` are the seconds that a secret with more than constants costs later.
     """
     p = within.joint.p
-    chosen = liked(within, p, epsilon, at_most, budget.part(LIKED))[0] if profile is None else profile
+    chosen = liked(within, p, epsilon, at_most, budget.part())[0] if profile is None else profile
     return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen

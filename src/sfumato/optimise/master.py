@@ -10,10 +10,11 @@ from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture, Solution
 
 BESIDE = 64  # rows that are mended for the last mixture although they are not in use
-KEPT = 32  # rows kept for each coordinate: those that price out best
-BUNDLE, FEWEST = 3, 300  # of these, and rows at least, in the programme that finds prices
+KEPT = 32  # rows kept for each coordinate, those that price out best; and cuts: few are learnt again and again
+BUNDLE = 300  # rows in the programme that finds prices, beside one for each coordinate
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
-BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least
+BOLDER, SHYEST = 2.0, 0.02  # how boldness grows, and its least
+SHYER = BOLDER**-0.5  # how it falls: two steps back undo one
 
 
 class InformationAim(Mixture):
@@ -64,13 +65,9 @@ class InformationAim(Mixture):
         on = self.weights > DUST
         return self.points[on], self.weights[on]
 
-    def _next(self, prices: Floats, count: int) -> Ints:
+    def next(self, prices: Floats, count: int) -> Ints:
         """Rows in use and some more that the programme would take next at these prices."""
         return np.argsort(-np.where(self.weights > DUST, np.inf, self.worth - self.points @ prices))[:count]
-
-    def nearly_used(self) -> Floats:
-        """Rows in use and some more: for a last mixture after a repair."""
-        return self.points[self._next(self.dual, last_rows(len(self.p)))]
 
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""
@@ -79,7 +76,7 @@ class InformationAim(Mixture):
             self.centre = self.prices = self.p * (theta @ xlogx(rows))
             self.model = self.value
             return rows
-        near = self._next(self.centre, max(BUNDLE * len(self.p), FEWEST))
+        near = self.next(self.centre, len(self.p) + BUNDLE)
         scale = np.maximum(self.p, EMPTY)
         y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
         self.prices = y * scale
@@ -117,6 +114,6 @@ def last_rows(numbers: int) -> int:
 def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
     """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
     last = InformationAim(master.coordinates)
-    last.add(repaired(cone, master.nearly_used()))
+    last.add(repaired(cone, master.points[master.next(master.dual, last_rows(len(master.p)))]))
     last.solve()
     return last

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.arrays import SOLVED, Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import NEAR, Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
@@ -18,14 +18,12 @@ from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
 
 NUMBERS = 16  # in a row, up to which it is worth trying
-FACETS = 8_000  # cuts at most
-RAYS = 200_000  # rays at most: about a second per round at ten numbers
+RAYS = 2.0  # at most, over the gap that is asked for
+FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
 LOOSER = (0.0, 8.0, 64.0)  # times that, for a cut that would not leave the cone simple
-ALLOWANCE = 1e-10  # added to bounds: weak duality needs the rays, and these are floats good to about 1e-13
 EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
-ROUNDS = 60
 
 
 class Outside:
@@ -73,16 +71,17 @@ class Outside:
     def best(self) -> Floats:
         """The unit rows of the best mixture of rays; its value and slack in prices are the bound.
 
-        I(X;Y) = Σ_y α_y Σ_x w log(w/P̂) = H(X) + Σ_y α_y Σ_x w log w for a mixture Σ α w = P̂.
+        I(X;Y) = Σ_y α_y Σ_x w log(w/P̂) = H(X) + Σ_y α_y Σ_x w log w for a mixture Σ α w = P̂. Weak duality needs the
+        rays, and these are floats good to about 1e-13: a thousand times that is added.
         """
         points = np.concatenate([self.cone.vectors, self.mean[None]])
         cover = best_cover(self.mean, points, xlogx(points).sum(axis=1))
-        self.bound = min(self.bound, self.times * (cover.bound + entropy(self.mean)) + ALLOWANCE)
+        self.bound = min(self.bound, self.times * (cover.bound + entropy(self.mean)) + SOLVED)
         return np.asarray(cover.points / self.mean)
 
 
 def meet(
-    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, limit: int = RAYS,
+    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, limit: int | None = None,
     known: Floats | None = None,
 ) -> tuple[float, Floats]:
     """Improve the master's pool until value and bound are within a relative `gap`; returns the bound and its cuts.
@@ -96,9 +95,10 @@ def meet(
     mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, EMPTY)
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
+    limit = int(RAYS / gap) if limit is None else limit
     outside, value = Outside(mean / mean.sum(), limit, budget, float(mean.sum())), master.solve()
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
-    for _ in range(ROUNDS):
+    while True:
         met = outside.best()
         budget.tell("outside", value, outside.bound)
         if outside.bound - value <= gap * value or budget.over:

@@ -14,8 +14,6 @@ import numpy as np
 from sfumato.optimise.arrays import MARGIN, Floats
 from sfumato.tolerances import UNIT
 
-LIFTS = 40  # an exact excess needs one lift and one for rounding; bounds of it need a few more
-GROWTH = 1.05  # of what is paid from lift to lift, so that rounding cannot keep a row just outside
 FACTOR = 4.0  # between the shares that are tried first
 HALVINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small
 
@@ -36,14 +34,15 @@ def lifted(q: Floats, excess: Callable[[Floats], Floats], rise: float) -> Floats
 
     The excess of a row is the greatest of linear functions of it that fall by `rise` when 1 is added to every entry:
     for R1·Q(y|s1,·) ≤ e R2·Q(y|s2,·) that is e − 1. So m ≥ excess/rise pays for row y, and no row pays for another.
+    Where rounding or a bound of the excess leaves a row just outside, twice as much is paid for what is missing.
     """
     factor = 1.0
-    for _ in range(LIFTS):
+    while factor * UNIT < 1.0:
         over = excess(q)
         if not (over > 0.0).any():
             return q
         need = np.where(over > 0.0, np.maximum(factor * over / rise, UNIT * q.max(axis=1)), 0.0)
-        q, factor = mixed(q, need), factor * GROWTH
+        q, factor = mixed(q, need), factor * 2
     return None
 
 

@@ -15,13 +15,10 @@ from sfumato.optimise.moves import mover
 
 FLOORS = (1e-5, 1e-5, 1e-2, 1e-5, 1e-3, 1e-5, 1e-1)  # in turn: a flatter slope lets a row leave its zeros
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
-STRANGERS = 0.5  # rows of no origin for each row in use: without them the search sticks
 FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
-CALM = 6  # turns of each move that must gain something together
-GAIN = 1e-4  # of the value: less does not count over all these turns
-FAIR = 0.25  # of an equal part of the time, that every move has
 FIRST = 12  # rows that its first turn begins from, before it is known what a row costs
-SHARE = 0.2  # of the time left that one turn of a move may take, as far as its last turn foretells
+CALM = 6  # turns of each move that must gain something together, and have room in the time as far as can be foretold
+GAIN = 1e-4  # of the value: less does not count over all these turns
 
 
 class Master(Protocol):
@@ -53,16 +50,19 @@ Move = Callable[[Floats, Budget], Floats]
 
 
 class Tangents:
-    """The move that any cone allows: tangents of the aim, maximised over the cone."""
+    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin or at given
+    ones."""
 
-    def __init__(self, cone: Cone, master: Master, seed: int = 0) -> None:
-        self.cone, self.master, self.mover = cone, master, mover(cone)
+    def __init__(self, cone: Cone, master: Master, given: Floats | None = None, seed: int = 0) -> None:
+        self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
         self.rng, self.turn, self.pace = np.random.default_rng(seed), 0, 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
-        most = SHARE * budget.left / self.pace if self.pace else FIRST
-        some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: max(4, int(most))]]
+        most = budget.left / (CALM * self.pace) if self.pace else FIRST
+        some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
         bases, floors = bases_of(some, self.cone.coordinates.p, self.turn, self.rng)
+        if self.given is not None:
+            bases, floors = self.given, np.full((len(self.given), 1), FLOORS[0])
         self.turn += 1
         started = budget.clock()
 
@@ -84,22 +84,25 @@ class _Trial:
     rate: float = float("inf")  # what it gained in a second of late
     calm: int = 0  # turns since it gained
 
+    def claimed(self) -> float:
+        """Seconds that count as spent."""
+        return self.spent * (1 + self.calm)
+
 
 def improve(
     master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
 ) -> float:
-    """The move that gains most in a second goes next, but each has its fair part of the time: a cheap move that gains
-    a little each turn must not starve the one that would leave it behind.
+    """The move that gained most in a second goes next, unless another had less time: a cheap move that gains a little
+    each turn must not starve the one that would leave it behind. With every turn without gain a move has less claim.
 
     It ends when `calm` turns of every move gained next to nothing, or with the time. A move that has no more rows is
     left out.
     """
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)
-    while any(trial.calm < calm for trial in trials) and not budget.over:
-        least = min(trials, key=lambda x: x.spent)
-        starved = least.spent < FAIR * sum(x.spent for x in trials) / len(trials)
-        trial = least if starved else max(trials, key=lambda x: (x.calm < calm, x.rate))
+    while (live := [x for x in trials if x.calm < calm]) and not budget.over:
+        best, least = max(live, key=lambda x: x.rate), min(trials, key=_Trial.claimed)
+        trial = least if least.claimed() < best.spent else best
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):
@@ -117,7 +120,7 @@ def improve(
 
 def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
     """Improve the master's pool by tangents alone; returns its value."""
-    return improve(master, [Tangents(cone, master, seed)], budget, calm=calm)
+    return improve(master, [Tangents(cone, master, seed=seed)], budget, calm=calm)
 
 
 def complements(cone: Cone, rows: Floats) -> Floats:
@@ -131,7 +134,7 @@ def bases_of(
     rows: Floats, p: Floats, turn: int, rng: np.random.Generator, fewest: int = FEWEST
 ) -> tuple[Floats, Floats]:
     """Rows to move from: those at hand, and half as many that are perturbed or of no origin; and their floors."""
-    count = max(int(STRANGERS * len(rows)), (fewest if turn else FIRST) - len(rows)) + 1
+    count = max(len(rows) // 2, (fewest if turn else FIRST) - len(rows)) + 1
     some = np.where(rng.random((count, 1)) < 0.5, 1.0, rows[rng.integers(len(rows), size=count)])
     some = some * np.exp(rng.normal(0.0, rng.choice(STEPS, size=(count, 1)), some.shape))
     floors = np.append(np.full(len(rows), FLOORS[turn % len(FLOORS)]), rng.choice(FLOORS, size=count))

@@ -17,6 +17,7 @@ from sfumato.optimise.master import InformationAim
 from sfumato.optimise.product.profiles import Arrangement, level
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.search import improve
+from sfumato.tolerances import SUBSETS, UNIT
 from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 
 # --- the commonest cells alone, the rest of every secret together -----------------------------------------------------
@@ -145,8 +146,7 @@ class Simplices:
 
 
 PIECES = 3  # of a secret's two levels, so that they can be laid apart
-GRID = 2.0**-50  # of places on [0, 1]: floats add its multiples without rounding
-LISTED = 10  # secrets up to which every row of {1, E}^S is listed
+GRID = 4 * UNIT  # of places on [0, 1]: floats add its multiples without rounding
 
 
 class Known:
@@ -163,7 +163,7 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
     joint = Joint.from_probabilities(shares[:, None] / shares.sum())
     coordinates, S = Coordinates.of(joint), len(shares)
     master, E = InformationAim(coordinates), float(np.exp(epsilon))
-    if S <= LISTED:
+    if S <= SUBSETS:
         master.add(1.0 + (E - 1.0) * subsets(S))
         budget.tell("rows", master.solve())
     else:

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import EMPTY, Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import SETTLED, RatioCone, repaired
-from sfumato.optimise.moves.roofs import Roofs
+from sfumato.optimise.moves.roofs import MINOR, Roofs
+from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
@@ -31,16 +32,11 @@ STEPS = 70  # of Newton's method, about 35 are needed
 STEP, SOLVED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
-ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
-SEARCHES = 24  # halvings of a step
 NEARER = 0.05  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
-PAIRS, ALL = 2, 30  # pairs of secrets per secret that a row is solved under at once, or all where they are few; more
-# join as they are violated
+PAIRS = 30  # of secrets that a row is solved under at once; more join as they are violated
 ROUNDS = 3  # of solving, for rows with more pairs than that
 GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values it bounds, in units of a row
 LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
-BATCH = 4e7  # numbers in the Hessians solved at once
-ANEW = 1e3  # heat beyond which tangents are taken anew at the row itself
 
 Slopes = Callable[[Floats, Ints], Floats]
 """From unit rows [y, i], and which of the starts they come from, to the tangents of the aim there, less prices."""
@@ -117,7 +113,7 @@ class Barrier:
         spend(18, a.size + d.size)
         logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
         logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
-        logs += ZEROS * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
+        logs += MINOR * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
         if self.e.roofs is not None:
             logs += self.e.roofs.value(x.v, x.z, inside)
         return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf), s
@@ -165,9 +161,9 @@ class Barrier:
         self._scatter(first[:, :, 1], self.at2, w2[..., None] * r2 + c2)
         flat = Z.reshape(len(h), 4 * K, n)
         hessian, each = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape)), np.arange(n)
-        hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + ZEROS / x.v**2
+        hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + MINOR / x.v**2
         hessian[:, each, each] *= 1 + 1e-12
-        own = heat[:, None] * costs + ZEROS / x.v + first.sum((1, 2))
+        own = heat[:, None] * costs + MINOR / x.v + first.sum((1, 2))
         dw, gained = self._solved(x, hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(len(h), 4 * K)))
         along = np.einsum("yan,yn->ya", flat, dw[:, :n]).reshape(len(h), K, 1, 4)
         moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
@@ -260,7 +256,7 @@ class BallMover:
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """The maximisers, private under the pairs of secrets that matter to them; the others are left to the repair."""
         out = []
-        step = max(1, int(BATCH / (len(self.p) + 2 * self._count) ** 2))
+        step = max(1, BLOCK // (len(self.p) + 2 * self._count) ** 2)
         for i in range(0, len(starts), step):
             if budget.over:
                 break
@@ -271,7 +267,7 @@ class BallMover:
     @property
     def _count(self) -> int:
         S = len(self.cone.secrets)
-        return min(S * (S - 1), max(PAIRS * S, ALL))
+        return min(S * (S - 1), PAIRS)
 
     def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
         S = len(self.cone.secrets)
@@ -308,7 +304,7 @@ class BallMover:
             done = ready & (heat[live] >= HOT)
             warm = live[ready & ~done]
             heat[warm] *= HEATING
-            again = warm[heat[warm] > ANEW]
+            again = warm[heat[warm] ** 2 > COLD * HOT]  # half of the way by its logarithm
             if len(again):
                 costs[again] = slopes(out[again], at[again])
             if np.count_nonzero(~done) <= most * len(v) or budget.over:
@@ -369,13 +365,11 @@ def _searched(
         reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
     t, (before, room) = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
     enough, late = before - 1e-9 * np.abs(before), np.arange(len(t))  # rounding of the value
-    for _ in range(SEARCHES):
+    while (t[late] > REPAIRED).any():
         there = x.where(late).moved(step[late], t[late])
         after, left = barrier.where(late).value(there, costs[late], heat[late])
         good = (after >= enough[late] + 1e-4 * t[late] * decrement[late]) & (left >= NEARER * room[late]).all(1)
         late = late[~good]
-        if not len(late):
-            break
         t[late] /= 2
     t[late] = 0.0
     return x.moved(step, t), t

@@ -10,9 +10,9 @@ from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import NEAR, SETTLED, Cone
 from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme
+from sfumato.optimise.master import KEPT
 from sfumato.optimise.moves.barrier import Slopes
 
-CUTS_PER_NUMBER = 24  # cuts kept for each coordinate; a small pool is learnt again and again
 ROUNDS = 12  # of cuts: rows stopped early repair into worthless ones
 
 
@@ -73,7 +73,7 @@ class CutMover:
 
     def _forget(self) -> None:
         """Drop the cuts that were not tight for longest, once there are too many."""
-        most = CUTS_PER_NUMBER * self.n
+        most = KEPT * self.n
         if len(self.age) - 1 <= most:
             return
         age = self.age.copy()

@@ -13,7 +13,8 @@ import numpy as np
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.cone import Cap
 
-WEIGHT = 0.1  # of every logarithm: there are many, and their sum over the last heat is what a row stays short of
+MINOR = 0.1  # weight of the logarithms of a row's numbers, and of these: there are many, and their sum over the last
+# heat is what a row stays short of
 
 
 class Push(NamedTuple):
@@ -58,7 +59,7 @@ class Roofs:
 
     def value(self, v: Floats, z: Floats, inside: Bools) -> Floats:
         logs = [np.log(np.where(inside[:, None], d.reshape(len(v), -1), 1.0)).sum(1) for d in self.distances(v, z)]
-        return np.asarray(WEIGHT * sum(logs))
+        return np.asarray(MINOR * sum(logs))
 
     def push(self, v: Floats, z: Floats) -> Push:
         """Slopes, and minus the second derivatives."""
@@ -76,4 +77,4 @@ class Roofs:
         both[:, :S, S:], both[:, S:, :S] = -self.K * pair**2, -self.K * (pair**2).transpose(0, 2, 1)
         both[:, each, each] = below**2 @ self.member + (pair**2).sum(2)
         both[:, S + each, S + each] = above**2 @ self.member + self.K**2 * (pair**2).sum(1)
-        return Push(*(WEIGHT * x for x in (slope_v, slope_z, own, cross, both)))
+        return Push(*(MINOR * x for x in (slope_v, slope_z, own, cross, both)))
