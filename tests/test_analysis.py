@@ -151,4 +151,4 @@ def test_figures_are_frames():
 
     assert list(frame) == ["ill", "group", "share given group", "low", "high"] and len(frame) == 6
     assert figures.to_polars().shape == figures.to_arrow().shape == (6, 5)
-    assert "<table>" in figures._repr_html_() and "95% intervals one by one" in repr(figures)
+    assert "<table>" in figures._repr_html_() and "95 % intervals one by one" in repr(figures)

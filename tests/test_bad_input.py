@@ -209,7 +209,7 @@ def test_options_that_make_no_sense(folder, more, said):
 
 def test_epsilon_zero_is_allowed(folder):
     table = write(folder, GOOD)
-    refused(folder, asked(folder, table, epsilon=0), 2, "worth 0.00%", "--anyway")
+    refused(folder, asked(folder, table, epsilon=0), 2, "worth 0.00 %", "--anyway")
     done = CliRunner().invoke(cli, [*asked(folder, table, epsilon=0), "--anyway"])
 
     assert done.exit_code == 0
@@ -314,7 +314,7 @@ def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, 
     refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")
 
 
-@pytest.mark.parametrize("step", ["sfumato.releasing.session.public_report", "sfumato.cli.wording.promise"])
+@pytest.mark.parametrize("step", ["sfumato.releasing.session.public_report", "sfumato.reporting.summary.lines_of"])
 def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch, step):
     def broken(*args, **options):
         raise RuntimeError(f"about {PRIVATE}")
@@ -502,3 +502,52 @@ def test_errors_of_commands_name_options_as_the_shell_does(folder, monkeypatch, 
     monkeypatch.chdir(folder)
 
     refused(folder, args, 2, said)
+
+
+def test_a_table_is_no_mechanism_file_and_a_mechanism_file_no_table(folder):
+    write(folder, GOOD)
+    write(folder, "{}", "out.mechanism.json")
+
+    text = refused(folder, ["verify", str(folder / "people.csv")], 4, "people.csv is not a mechanism file. That of a release")
+    assert "JSON" not in text and "Expecting" not in text
+    refused(folder, ["estimate", str(folder / "out.mechanism.json")], 2, "is a file beside a released table. Give the table")
+
+
+def test_a_column_that_is_no_count_is_told_what_counts_are(folder):
+    table = write(folder, GOOD)
+
+    refused(folder, asked(folder, table, "--counts", "town", useful=""), 3,
+            "column 'town', row 1: a count must be a whole number", "--counts names the column that says how many people")
+    write(folder, "sex,town,age\nF,A,30\nM,B,40\nF,B,50\n")
+    refused(folder, asked(folder, table, "--counts", "age", useful="age,town"), 2,
+            "'age' is not a column of people.csv (people by age)")
+
+
+def test_a_folder_of_a_comparison_that_cannot_be_written_is_refused_before_the_table_is_read(folder):
+    table = folder / write(folder, GOOD)
+
+    refused(folder, ["compare", str(folder / "none.csv"), "--secret", "sex", "--out", str(table / "compared")], 6,
+            "could not be written")
+
+
+def test_a_ledger_that_is_not_there_is_told_with_its_whole_path(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    refused(folder, ["ledger", "list"], 2, f"there is no ledger at {folder / 'sfumato.ledger'}".split()[-1], "--ledger FILE")
+
+
+def test_a_table_that_is_asked_for_by_a_wrong_column_is_refused_before_anything_is_shown(folder):
+    joint = sf.Joint.from_counts([[30, 40], [50, 60]], sf.Column.of("sex", "FM"), sf.Column.of("town", "AB"))
+    mechanism = sf.design(sf.ChiSquareBall(joint), 1.0, "srr").mechanism
+    sf.release(sf.datasets.rows(joint), mechanism, folder / "out.csv")
+    mechanism.save(folder / "out.mechanism.json")
+
+    refused(folder, ["estimate", str(folder / "out.csv"), "--table", "sxe,town"], 2, "Did you mean 'sex'?")
+
+
+def test_notices_and_notes_in_python_show_no_marks_of_their_options():
+    plan = sf.plan(sf.datasets.rows(sf.datasets.adult("sex", "race")), "sex", 1.0, "race", design="exact", method="srr")
+
+    for shown in (repr(plan.notices()), repr(plan.notes), str(plan), *map(str, plan.notes)):
+        assert not any(mark in shown or repr(mark)[1:-1] in shown for mark in "\x02\x03\x1f")
+    assert "design='auto'" in repr(plan.notices())

@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli import cli
 from sfumato.composing import total_levels
+from sfumato.decimals import at_most
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.mechanism import product as products
 from sfumato.optimise.budget import PATIENCE
@@ -328,3 +329,33 @@ def test_the_note_beside_a_release_is_no_less_than_what_labels_that_differ_tell_
             for k in (2, 3) for m in (2, 3) if (i - k) % 2 == 0 and (j - m) % 2 == 0  # "other" in the coarse one
         )
         assert float(re.search(r"at most ([\d.]+) nats", note)[1]) >= attained > 4
+
+
+def test_releases_of_other_columns_compose_to_what_the_ledger_adds_up():
+    rng = np.random.default_rng(1)
+    made = []
+    for name in ("town", "work", "home"):
+        joint = sf.Joint.from_counts(
+            rng.integers(300, 900, (2, 3)), sf.Column.of("health", ["ill", "well"]), sf.Column.of(name, "ABC")
+        )
+        made.append(sf.design(sf.ChiSquareBall(joint), 0.5, "srr").mechanism)
+
+    whole = sf.compose(*made)
+
+    (ledger,) = total_levels([[m] for m in made], "rldp")
+    assert whole.levels[0].assumed and whole.levels[0].level == ledger.level < 1.5
+    assert f"factor of at most {at_most(math.exp(ledger.level), 3)}" in whole.sentence
+
+
+def test_levels_over_sets_of_several_releases_say_whose_they_are_and_the_worst_counts():
+    made = []
+    for counts in ([[90, 60, 50], [80, 70, 50]], [[95, 60, 45], [80, 75, 50]]):
+        joint = sf.Joint.from_counts(counts, sf.Column.of("health", ["ill", "well"]), sf.Column.of("town", "ABC"))
+        made.append(sf.design(sf.ChiSquareBall(joint), 0.5, "srr").mechanism)
+
+    whole = sf.compose(*made)
+
+    titles = [x.title for x in whole.levels]
+    assert len(set(titles)) == len(titles)
+    over = [x.level for x in whole.levels if x.over_a_set and not x.assumed]
+    assert len(over) == 2 and f"factor of at most {at_most(math.exp(max(over)), 3)}" in whole.sentence

@@ -205,7 +205,7 @@ def test_row_groups_are_shared_out_whole_and_alike():
     assert [len(s) for s in many] == [4, 4, 3, 4, 3, 4, 3, 4, 3]
 
 
-@pytest.mark.parametrize("rows", [1, 1000, tasks.BLOCK + 7, 3 * tasks.BLOCK])
+@pytest.mark.parametrize("rows", [1, 1000, tasks.TASK_BLOCK + 7, 3 * tasks.TASK_BLOCK])
 def test_expansion_writes_every_answer_as_often_as_it_was_counted_and_mixes_them(rows):
     counts = [rows, 0, 2 * rows, 5]
     batch = pa.record_batch({"y": ["a", "b", "c", None], "size": counts})

@@ -20,7 +20,7 @@ from sfumato.mechanism import Claim, Layout, Mechanism, load
 from sfumato.privacy.measures import listed, seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
-from sfumato.reporting.drawn_figures import CURVE_STOPS, SHOWN_CELLS
+from sfumato.reporting.drawn_figures import CURVE_STOPS, PICTURED
 
 BIT = math.log(2)
 
@@ -149,7 +149,7 @@ def test_a_mechanism_too_large_to_list_has_a_small_page():
     found = facts_of(mechanism, None)
     made = page(found)
 
-    assert len(found.heat.column_labels) == SHOWN_CELLS and len(found.heat.row_labels) == SHOWN_CELLS + 1
+    assert len(found.heat.column_labels) == PICTURED and len(found.heat.row_labels) == PICTURED + 1
     assert len(made.encode()) < 300_000
     assert found.attack is not None and found.leaks  # sums by secret need no list of inputs
 

@@ -122,8 +122,9 @@ def calls(name):
 def test_rows_are_drawn_by_flows_and_flows_are_made_of_checked_mechanisms_in_the_session_alone():
     assert calls("Checked") == calls("Flow.of") == {"releasing/session.py"}
     assert calls("Flow") == set()
+    assert calls("Drawer.of") == {"releasing/flow.py"}
     assert calls("Sampler") == {
-        "releasing/flow.py", "releasing/spark/tasks.py", "auditing/audits.py"
+        "drawing/decoding.py", "releasing/spark/tasks.py", "auditing/audits.py"
     }  # and by attacks, on rows that they make up themselves
 
 
@@ -203,7 +204,7 @@ def test_an_estimate_that_cannot_be_made_does_not_keep_rows_from_being_released(
     def refused(*args, **options):
         raise sf.InputError("it is too large to estimate from.")
 
-    monkeypatch.setattr(session, "estimate", refused)
+    monkeypatch.setattr(session, "estimate_drawn", refused)
 
     done = sf.publish(sf.plan(people, "health", 1.0, "town", method="srr", public="all"), tmp_path / "out.csv", report=False)
 

@@ -381,7 +381,7 @@ def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
 
 @pytest.mark.parametrize("shares", [1, 3])
 def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, people, tmp_path, monkeypatch):
-    monkeypatch.setattr(by_value, "SHARE", -(-400 // shares))
+    monkeypatch.setattr(by_value, "ROWS_FOR_A_TASK", -(-400 // shares))
     for name, decode in (("srr", "symbols"), ("symbols", "sample")):
         out = tmp_path / f"{name}.parquet"
 
@@ -397,7 +397,7 @@ def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, p
 
 
 def test_shares_of_rows_hold_every_place_once(monkeypatch):
-    monkeypatch.setattr(by_value.tasks, "BLOCK", 4)
+    monkeypatch.setattr(by_value.tasks, "TASK_BLOCK", 4)
     codes, counts = np.array([2, 5, 6]), np.array([1, 11, 7])
     for parts in (1, 2, 5, 19):
         cells = [by_value._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,33 @@ def test_imports_only_go_forward(path):
         for name in names:
             if name.startswith("sfumato.") and (there := name.split(".")[1]) in ORDER:
                 assert ORDER.index(there) <= ORDER.index(here) or (here, there) in BACKWARDS, f"{here} imports {there}"
+
+
+def _at_import(body):
+    """The imports that run when a module is loaded: not those of functions, nor those for types alone."""
+    for node in body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif not (isinstance(node, ast.FunctionDef) or getattr(getattr(node, "test", None), "id", "") == "TYPE_CHECKING"):
+            yield from _at_import([x for name in ("body", "orelse", "finalbody", "handlers") for x in getattr(node, name, [])])
+
+
+def test_every_module_can_be_the_first_to_be_imported():
+    src = HOME.parent
+    files = {".".join(p.relative_to(src).with_suffix("").parts).removesuffix(".__init__"): p for p in src.rglob("*.py")}
+    above = {name: {name.rsplit(".", i)[0] for i in range(1, name.count(".") + 1)} for name in files}
+    needs = {}
+    for name, path in files.items():
+        nodes = list(_at_import(ast.parse(path.read_text("utf-8")).body))
+        said = {f"{n.module}.{a.name}" if f"{n.module}.{a.name}" in files else n.module
+                for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+        said |= {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+        own = said & set(files)  # a package that is entered for one of its modules runs first, unless one is inside
+        needs[name] = own | {a for x in own for a in above[x]} - above[name] - {name}
+
+    order = list(TopologicalSorter(needs).static_order())  # a circle would have none
+
+    assert set(order) == set(files)
 
 
 def _decides_by_text(handler):

@@ -85,7 +85,8 @@ class FileDraft:
 
     @property
     def size(self) -> int:
-        return os.fstat(self.descriptor).st_size
+        with as_output_error(self.target):
+            return os.fstat(self.descriptor).st_size
 
     def open(self, name: str = "") -> NativeFile:
         import pyarrow as pa
@@ -152,7 +153,8 @@ class FolderDraft:
 
     @property
     def size(self) -> int:
-        return sum(path.stat().st_size for path in self.hidden.rglob("*") if path.is_file())
+        with as_output_error(self.target):
+            return sum(path.stat().st_size for path in self.hidden.rglob("*") if path.is_file())
 
     def open(self, name: str) -> NativeFile:
         import pyarrow as pa

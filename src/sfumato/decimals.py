@@ -88,9 +88,9 @@ def sure(x: float, digits: int = BITS) -> str:
     """A chance that is promised, such as a confidence, as a percentage rounded down.
 
     >>> sure(0.95), sure(0.99996), sure(0.57)
-    ('95%', '99.99%', '57%')
+    ('95 %', '99.99 %', '57 %')
     """
-    return at_least(float(100 * Decimal(repr(float(x)))), digits) + "%"
+    return at_least(float(100 * Decimal(repr(float(x)))), digits) + " %"
 
 
 def total(*levels: float) -> float:

@@ -31,7 +31,19 @@ def option(shell: str, python: str) -> str:
 
 def spelled(text: str, *, shell: bool = False) -> str:
     """A text with its options as Python writes them, or as a shell does."""
-    return _OPTION.sub(r"\1" if shell else r"\2", text)
+    return _OPTION.sub(r"\1" if shell else r"\2", "" + text)  # plain text, also of a Note
+
+
+class Note(str):
+    """A sentence for whoever asked: printed, its options are as Python writes them; `spelled` writes a shell's."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return spelled(self)
+
+    def __repr__(self) -> str:
+        return repr(spelled(self))
 
 
 def binned(name: str, bins: object = 10) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
-SHOWN_CELLS = 400  # of a table in a notebook; more are listed
+NOTEBOOK_CELLS = 400  # of a table in a notebook; more are listed
 SMALL = 5  # people; a count below it may single somebody out
 
 
@@ -78,6 +78,7 @@ class Joint(Framed):
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
     noise: Noise | None = None  # of the counts, if they carry any
     notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
+    shape: tuple[int, int] = field(init=False)  # how many secret values there are, and how many useful ones
     p_secret: Floats = field(init=False)  # p(s)
     p_useful: Floats = field(init=False)  # p(u)
 
@@ -95,14 +96,18 @@ class Joint(Framed):
                 f"{self.useful.size} useful labels."
             )
         object.__setattr__(self, "p", p)
+        object.__setattr__(self, "shape", p.shape)
         object.__setattr__(self, "p_secret", read_only(p.sum(1)))
         object.__setattr__(self, "p_useful", read_only(p.sum(0)))
 
     @classmethod
     def from_counts(
-        cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None
+        cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None, *,
+        learned: tuple[str, ...] = (), notes: tuple[str, ...] = (),
     ) -> Joint:
-        """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides."""
+        """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides.
+
+        What looks odd in the labels is noted after `notes`."""
         if hasattr(table, "index") and hasattr(table, "columns") and hasattr(table, "to_numpy"):
             secret = _labelled("secret", table.index) if secret is None else secret
             useful = _labelled("useful", table.columns) if useful is None else useful
@@ -122,7 +127,8 @@ class Joint(Framed):
             raise InputError("the table holds no rows: all counts are zero.")
         s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
-        return cls(s, u, counts / n, n, counts, notes=tuple(x for c in (*s.columns, *u.columns) for x in c.doubts))
+        doubts = (x for c in (*s.columns, *u.columns) for x in c.doubts)
+        return cls(s, u, counts / n, n, counts, learned, notes=(*notes, *doubts))
 
     @classmethod
     def uniform(cls, secret: Labels, useful: Labels) -> Joint:
@@ -151,10 +157,6 @@ class Joint(Framed):
             rest = round(noise.epsilon - noise.counts, 9)
             noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler, draw=noise.draw) if rest > 0 else None
         return replace(Joint.uniform(self.secret, self.useful), noise=noise)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.secret.size, self.useful.size)
 
     @property
     def useful_given_secret(self) -> Floats:
@@ -200,7 +202,7 @@ class Joint(Framed):
         return f"<Joint of the secret {names[0]} ({self.shape[0]}) and {names[1]} ({self.shape[1]}){rows}>"
 
     def _repr_html_(self) -> str:
-        if self.p.size > SHOWN_CELLS:
+        if self.p.size > NOTEBOOK_CELLS:
             return titled(repr(self), tabled(self.records()))
         held = self.p if self.counts is None else self.counts
         side, texts = ", ".join(self.secret.names), [self.useful.text(u) for u in range(self.useful.size)]

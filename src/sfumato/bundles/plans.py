@@ -21,7 +21,7 @@ from sfumato.tolerances import SLIP
 MERGED_CELLS = 256  # of a group of columns that are answered as one
 MOST_PARTS = 3000
 LEAST_SHARES = (0.3, 0.1, 0.03, 0.01, 0.003)  # of an even share: parts with less are left out,
-FEWER = 1e-3  # where that costs no more of the error
+WORTH_FEWER = 1e-3  # where that costs no more of the error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ def divided(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout: TurnLa
         busy = np.flatnonzero(split.shares > least / len(specs)).tolist()
         few = [specs[i] for i in busy], [answers[i] for i in busy]
         again = shares_of_rows(*few, layout)
-        if again.error <= split.error * (1 + FEWER):
+        if again.error <= split.error * (1 + WORTH_FEWER):
             return BundlePlan(tuple(few[0]), tuple(few[1]), again.shares, again.error, again.prices)
     return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
 

@@ -19,7 +19,7 @@ from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer, possible
 from sfumato.mechanism import Law
 
-LEAST_SHARE = 1e-6  # of a share
+LEAST_TURN = 1e-6  # of a share
 DIVISION_ROUNDS = 10_000
 CHOOSING_TURNS = 4  # of choosing answers and shares for each other
 DIVISION_GAP = 1e-4  # relative gap at which the division of rows is left
@@ -141,11 +141,11 @@ def shares_of_epsilon(
     """
     from scipy.optimize import minimize
 
-    cost = np.ones(len(specs)) if costs is None else np.maximum(costs, LEAST_SHARE)
+    cost = np.ones(len(specs)) if costs is None else np.maximum(costs, LEAST_TURN)
 
     def levels(z: Floats) -> Floats:
         share = np.exp(z - z.max())
-        return np.asarray(np.maximum(epsilon * share / share.sum() / cost, LEAST_SHARE))
+        return np.asarray(np.maximum(epsilon * share / share.sum() / cost, LEAST_TURN))
 
     def error(z: Floats, nearly: bool = True) -> float:
         answers = [s.answer(layout, float(e), nearly=nearly) for s, e in zip(specs, levels(z), strict=True)]
@@ -220,7 +220,7 @@ def shares_of_rows(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout:
         if error - bound <= DIVISION_GAP * error:
             break
         pi = pi * np.sqrt(slope)
-        pi = np.maximum(pi / pi.sum(), LEAST_SHARE)
+        pi = np.maximum(pi / pi.sum(), LEAST_TURN)
         pi = pi / pi.sum()
     return Division(pi, error, bound, dict(zip(wanted, (weight / each**2).tolist(), strict=True)))
 

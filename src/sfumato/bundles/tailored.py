@@ -19,7 +19,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.counting import Columns
-from sfumato.bundles.plans import FEWER, BundlePlan, turn_specs, turns_of, useful_of
+from sfumato.bundles.plans import WORTH_FEWER, BundlePlan, turn_specs, turns_of, useful_of
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, held_effects, shares_of_rows
 from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
@@ -39,7 +39,7 @@ STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is t
 CHORDS = 18  # at most, towards the greatest parameter of a kind; about four are needed
 SPLITS = 20  # of ε between the secret and the useful values
 KINDS = 24  # parameters at which the best kind of answer is asked for
-NEAR = 0.002  # relative room that is left to the answer, or to its level
+NEAR_ENOUGH = 0.002  # relative room that is left to the answer, or to its level
 
 
 def unsealed(answer: PartAnswer, claim: Claim, law: Law | None = None) -> Mechanism:
@@ -171,7 +171,7 @@ def better(plan: BundlePlan, i: int, others: Sequence[Measured], layout: TurnLay
 def _with(plan: BundlePlan, others: Mapping[int, PartAnswer], layout: TurnLayout) -> BundlePlan:
     answers = tuple(others.get(i, a) for i, a in enumerate(plan.answers))
     again = shares_of_rows(plan.specs, answers, layout)
-    if again.error >= plan.error * (1 - FEWER):
+    if again.error >= plan.error * (1 - WORTH_FEWER):
         return plan
     return replace(plan, answers=answers, shares=again.shares, error=again.error, prices=again.prices)
 
@@ -320,11 +320,11 @@ def _greatest(answer: Answer, within: UncertaintySet, epsilon: float, most: floa
         made = Mechanism(replace(answer, epsilon=e).law(), joint.secret, joint.useful, "useful")
         found = max(level(made, notion), SLIP)
         low, high = (e, high) if found <= epsilon * (1 - ALIKE) else (low, e)
-        if high - low <= NEAR * high or (low == e and (e == most or found >= epsilon * (1 - NEAR))):
+        if high - low <= NEAR_ENOUGH * high or (low == e and (e == most or found >= epsilon * (1 - NEAR_ENOUGH))):
             break
         here = math.log(e), math.log(found)
         if before != (0.0, 0.0) and here[0] != before[0]:
             slope = max((here[1] - before[1]) / (here[0] - before[0]), 0.1)
-        before, ahead = here, e * (epsilon * (1 - NEAR / 2) / found) ** (1 / slope)
+        before, ahead = here, e * (epsilon * (1 - NEAR_ENOUGH / 2) / found) ** (1 / slope)
         e = round(min(ahead, most) if low < ahead and (ahead < high or high == most) else math.sqrt(low * high), 9)
     return replace(answer, epsilon=low)

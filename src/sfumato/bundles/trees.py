@@ -25,7 +25,7 @@ from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
 SCALINGS = 18  # halvings of the scale of all levels
-SEALED = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
+ROOM_FOR_SEALING = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
 DIVISIONS = 3  # of dividing ε anew, with what each edge was found to let through
 
 
@@ -93,7 +93,7 @@ def _costs(bundle: Bundle, parents: Sequence[int]) -> Floats:
 
 def tree_part(answer: Answer, within: UncertaintySet) -> Mechanism:
     """A part of a tree: sealed, with a claim that names the set of its table with its parent and holds in any."""
-    made = unsealed(answer, Claim("rldp", answer.epsilon, within), answer.law().rounded(None, SEALED))
+    made = unsealed(answer, Claim("rldp", answer.epsilon, within), answer.law().rounded(None, ROOM_FOR_SEALING))
     return replace(made, claim=Claim("rldp", log_up(about_input(made).ratio), within))
 
 

@@ -7,8 +7,8 @@ For a pair, P(y|s₁) ≤ λP(y|s₂) for all P in the ball as soon as μ ≤ λ
 N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P̂₁ + P̂₂ + κT(B), N = ΣP̂ g^κ. For κ > −1 that is
 Φ = ((N₁^{1/(1+κ)} + λ^{κ/(1+κ)}N₂^{1/(1+κ)})^{1+κ} / X)^{1/κ}; for α = 2 it is the dual of `certification.ball`.
 At α = ½ it is X·min(1/N₁, λ/N₂).
-For α < ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, which is
-close but not exact. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
+For α < ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, whose worst
+cells are cut again. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
 orders that differ from 1 by less than NEAR_ONE, where exponents explode, are proved over the next lower order that
 does not.
 """
@@ -21,7 +21,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.certification.ball import Side, by_curves, enclosed, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, power, up, up_any
 from sfumato.certification.rationals import Attained
@@ -35,7 +35,8 @@ DUALS = 9
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
 UNITS = 2.0**-49  # rounding of a few operations, relative
-SPLIT_GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
+SPLIT_GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½ at first, and between atoms
+CUTS, PARTS = 4, 8  # how often a cell of splits is cut again, and into how many parts
 ROWS_AT_ONCE = 256
 
 
@@ -74,7 +75,7 @@ class RenyiBounds:
             return np.asarray(np.minimum(up_any(tau - gain), edge))
         return np.asarray(np.maximum(down_any(tau + gain), edge))
 
-    def _dual(self, side: Side, share: float, greatest: bool) -> tuple[Floats, Floats, Floats]:
+    def _dual(self, side: Side, share: float | Floats, greatest: bool) -> tuple[Floats, Floats, Floats]:
         """A dual point τ for each row, |τ − v| from below, and the trivial bound."""
         sign, v = (1.0, side.v[1]) if greatest else (-1.0, side.v[0])
         edge = v.max(-1) if greatest else v.min(-1)
@@ -214,14 +215,41 @@ class RenyiBounds:
         return np.where(np.isfinite(size) & (weight > 0), down(np.nan_to_num(low) * weight * (1 - 2.0**-48)), 0.0)
 
     def _pairs_on_a_grid(self, first: Side, second: Side) -> Floats:
-        out = []
+        """Curves compared on a grid of splits; cells that say more than the worst pair found are cut again, each with
+        dual points of its own, until that is all they say."""
+        found = worst_pairs(
+            first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], self.budget, self.alpha
+        ).ratio
+        goal, total, out = float(found.max()) * (1 + RATIO_STEPS[-2]), self.spent[1], []
         for start in range(0, len(first.v[0]), ROWS_AT_ONCE):
             one, two = (_part(side, slice(start, start + ROWS_AT_ONCE)) for side in (first, second))
-            spent, left = split_grid(self.spent[1], SPLIT_GRID)
-            top, low = self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                out.append(np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf).max(1))
+            spent, left = split_grid(total, SPLIT_GRID)
+            bounds = _quotient(self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False))
+            row, cell = np.nonzero(bounds > goal)
+            proved = np.where(bounds > goal, 0.0, bounds).max(1)
+            low, high, value = np.append(0.0, spent)[cell], spent[cell], bounds[row, cell]
+            for _ in range(CUTS):
+                live = np.flatnonzero(value > goal)
+                np.maximum.at(proved, np.delete(row, live), np.delete(value, live))
+                row, value = np.repeat(row[live], PARTS), np.repeat(value[live], PARTS)
+                ends = np.linspace(low[live], high[live], PARTS + 1, axis=1)
+                low, high = ends[:, :-1].ravel(), ends[:, 1:].ravel()
+                value = np.minimum(value, self._cells(_part(one, row), _part(two, row), low, high))
+            np.maximum.at(proved, row, value)
+            out.append(proved)
         return np.concatenate(out)
+
+    def _cells(self, one: Side, two: Side, low: Floats, high: Floats) -> Floats:
+        """The ratio of each row where the first side spends between `low` and `high`, dual points from the middle."""
+        if not len(low):
+            return low
+        part, means = (low + high) / 2 / self.spent[1] * self.budget, []
+        left = np.minimum(up(np.maximum(self.spent[1] - low, 0)), up(self.spent[1]))
+        for side, share, spent, greatest in ((one, part, high, True), (two, self.budget - part, left, False)):
+            tau, gaps, edge = self._dual(side, share, greatest)
+            gain = self._gain(side, gaps, spent[:, None])[:, 0]
+            means.append(np.minimum(up_any(tau - gain), edge) if greatest else np.maximum(down_any(tau + gain), edge))
+        return _quotient(*means)
 
     def curves(self, side: Side, spent: Floats, *, greatest: bool) -> Floats:
         """Proved bounds [row, share] of the greatest (or least) mean of each row at each share of the budget."""
@@ -249,5 +277,10 @@ class RenyiBounds:
         return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_GRID), both)
 
 
-def _part(side: Side, at: slice) -> Side:
+def _quotient(top: Floats, low: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf)
+
+
+def _part(side: Side, at: slice | Ints) -> Side:
     return Side(*((x[0][at], x[1][at]) for x in (side.p, side.ps, side.v)))

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from sfumato import __version__
-from sfumato.cli.console import WIDEST, printable
+from sfumato.cli.console import LONGEST_LINE, printable
 from sfumato.errors import MissingPackage, SfumatoError, bug, did_you_mean, out_of_memory
 
 __all__ = ["cli", "main"]
@@ -166,7 +166,7 @@ def _leave(error: BaseException) -> NoReturn:
     text, code = _message(error)
     text = printable(text)
     if sys.stderr.isatty():
-        text = click.wrap_text(text, min(shutil.get_terminal_size().columns, WIDEST), preserve_paragraphs=True)
+        text = click.wrap_text(text, min(shutil.get_terminal_size().columns, LONGEST_LINE), preserve_paragraphs=True)
     click.echo(text, err=True)
     sys.exit(code)
 

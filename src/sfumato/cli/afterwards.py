@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sfumato as sf
 from sfumato.cli.console import columns, document, pairs, progress, story
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
 from sfumato.decimals import LEVEL, at_most, capitalised, level
@@ -48,12 +49,11 @@ def report(
     """
     from sfumato.atomic import check_target
     from sfumato.cli.inspect import proved
-    from sfumato.mechanism import load
     from sfumato.reporting import write_reports
 
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
-    mechanism = load(file)
+    mechanism = sf.load(file)
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
@@ -86,19 +86,17 @@ def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | Bun
     A law too large to invert gives no estimate, as in the release itself.
     """
     from sfumato.drawing.manifest import manifest_path, read_manifest
-    from sfumato.estimation import estimate
     from sfumato.estimation.models import model_of
-    from sfumato.mechanism import Mechanism
 
     beside = manifest_path(released)
     manifest = read_manifest(beside) if beside.exists() else None
     try:
-        if isinstance(mechanism, Mechanism):
+        if isinstance(mechanism, sf.Mechanism):
             model_of(mechanism, "symbols" if manifest is None else manifest.decode)
     except InputError:
         return None, manifest
     with progress(f"estimating from {released.name}"):
-        return estimate(released, mechanism), manifest
+        return sf.estimate(released, mechanism), manifest
 
 
 @click.command()
@@ -124,7 +122,6 @@ def synthesise(
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
     from sfumato.cli.estimate import mechanism_of
-    from sfumato.estimation import estimate
     from sfumato.estimation.result import NOTE
     from sfumato.mechanism.bundle import any_record
     from sfumato.releasing.files import Files
@@ -133,7 +130,7 @@ def synthesise(
     files = Files.beside(out, mechanism=False, report=False)
     files.check([released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
-        found = estimate(table_source(released), law, decode=decode)
+        found = sf.estimate(table_source(released), law, decode=decode)
     table = found.synthesise(rows, seed=seed)
     told = {
         "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
@@ -167,9 +164,7 @@ def ledger() -> None:
 @json_option
 def list_(path: Path, people: str | None, as_json: bool) -> None:
     """Every release: about whom, its level, and the level of all together when it was reserved."""
-    from sfumato.ledgers import Ledger
-
-    entries = Ledger(path, create=False).entries(people)
+    entries = sf.Ledger(path, create=False).entries(people)
     if as_json:
         document({"ledger": path, "releases": [_entry_document(e) for e in entries]})
         return
@@ -194,10 +189,9 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
 @json_option
 def show(path: Path, number: int, as_json: bool) -> None:
     """One release, with everything the ledger knows of it."""
-    from sfumato.ledgers import Ledger
     from sfumato.ledgers.booking import evidence
 
-    book = Ledger(path, create=False)
+    book = sf.Ledger(path, create=False)
     entry = book.entry(number)
     if as_json:
         document(_entry_document(entry))
@@ -228,9 +222,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
 @json_option
 def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> None:
     """Say what became of a reservation whose process was killed; from what lies on the disk, if that tells."""
-    from sfumato.ledgers import Ledger
-
-    entry = Ledger(path, create=False).settle(number, delivered)
+    entry = sf.Ledger(path, create=False).settle(number, delivered)
     if as_json:
         document(_entry_document(entry))
     else:
@@ -264,12 +256,9 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
       sfumato compose january.mechanism.json june.mechanism.json
       sfumato compose weekly.mechanism.json --times 52 --out year.json
     """
-    from sfumato.composing import compose as composed
-    from sfumato.mechanism import load
-
-    loaded = [load(file) for file in files] * times
+    loaded = [sf.load(file) for file in files] * times
     with progress(f"composing {len(loaded)} releases"):
-        whole = composed(*loaded)
+        whole = sf.compose(*loaded)
     if out is not None:
         whole.mechanism.save(out, force=force)
     if as_json:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.optimise.budget import Heard
     from sfumato.releasing.notices import Notice, Tell, Total
 
-WIDEST = 110  # lines of prose longer than this are hard to read
+LONGEST_LINE = 110  # lines of prose longer than this are hard to read
 
 
 def screen(*, err: bool = False, wide: bool = False) -> Console:
@@ -36,8 +36,8 @@ def screen(*, err: bool = False, wide: bool = False) -> Console:
     from rich.console import Console
 
     console = Console(file=sys.stderr if err else sys.stdout, highlight=False, emoji=False, markup=False)
-    return console if wide or console.width <= WIDEST else Console(
-        file=console.file, highlight=False, emoji=False, markup=False, width=WIDEST
+    return console if wide or console.width <= LONGEST_LINE else Console(
+        file=console.file, highlight=False, emoji=False, markup=False, width=LONGEST_LINE
     )
 
 
@@ -96,7 +96,7 @@ def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wid
     """Whether a file or a pipe got these lines, for which rich need not be loaded."""
     stream = sys.stderr if err else sys.stdout
     width = window(stream)
-    made = None if width is None else lines(width if wide else min(width, WIDEST))
+    made = None if width is None else lines(width if wide else min(width, LONGEST_LINE))
     if made is None:
         return False
     stream.write("\n".join([*made, ""]))
@@ -255,7 +255,6 @@ def search_words(stage: str, value: float, bound: float, left: float) -> str:
 @dataclass(frozen=True, slots=True)
 class Screen:
     """The terminal as a listener of a release."""
-
     quiet: bool = False  # a program reads what comes out: choices are in the document
 
     step = staticmethod(progress)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+import sfumato as sf
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level, percent
@@ -38,7 +39,6 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
-    from sfumato.certification import verify
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.datasets import adult
     from sfumato.drawing.decoding import GUESS
@@ -67,21 +67,20 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     session = Session.open(table, Screen(quiet=as_json)).design(wishes)
     plan = session.plan
     assert plan is not None  # it was designed just now
-    mechanism = plan.mechanism
     for told in plan.notices(str(files.mechanism)):
         notice(told)
     with session.check(DrawOptions(GUESS)).written(files, force=force) as done:
-        lines = release_lines(mechanism, done)
+        lines = release_lines(done)
     if not as_json:
         pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
-    proof = verify(out / "released.mechanism.json")
+    proof = sf.verify(out / "released.mechanism.json")
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     assert isinstance(done.estimate, Estimate)  # of a single mechanism
     rows = _compared(done.estimate, adult("sex", "race"))
     if as_json:
-        document({**release_document(mechanism, done), "estimate": [r._asdict() for r in rows], "demo_table": table})
+        document({**release_document(done), "estimate": [r._asdict() for r in rows], "demo_table": table})
         return
     cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
@@ -91,7 +90,6 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
 
 class Compared(NamedTuple):
     """A share of the true table beside its estimate."""
-
     column: str
     value: str
     truth: float

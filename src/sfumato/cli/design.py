@@ -35,6 +35,7 @@ from sfumato.cli.options import (
     force_option,
     joined,
     json_option,
+    public_option,
     read_as,
     reading,
     secret_option,
@@ -44,6 +45,7 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
+from sfumato.decimals import percent
 from sfumato.errors import InputError, listed, spelled
 
 if TYPE_CHECKING:
@@ -77,8 +79,8 @@ def design(
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
     from sfumato.atomic import check_target
-    from sfumato.cli.wording import mechanism_document, promise
     from sfumato.releasing.planning import planned
+    from sfumato.reporting.summary import document_of, lines_of
 
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
@@ -87,11 +89,12 @@ def design(
     for told in plan.notices(str(out)):
         notice(told)
     made, proof = plan.mechanism, plan.certificate
+    assert proof is not None  # of what was designed just now
     notes = [spelled(note, shell=True) for note in plan.notes]
     if as_json:
-        answer: Answer = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": notes}
+        answer: Answer = {**document_of(made, proof), "files": {"mechanism": out}, "notes": notes}
     else:
-        answer = [*promise(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
+        answer = [*lines_of(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
     plan.keep()
     made.save(out, force=force)
     show_answer(answer)
@@ -135,7 +138,7 @@ def plan(
     story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
     rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
     columns(["", "values", "a share, 19 times in 20", "worth unprotected rows"], rows, numbers=3)
-    story(f"\nFor a column, on average, it is worth {told.share:.1%} of its rows" + (
+    story(f"\nFor a column, on average, it is worth {percent(told.share, 1)} of its rows" + (
         ": less than 1 %, so that a release needs --anyway." if told.little else "."))
     if told.ways:
         story("What would make the ± smaller:")
@@ -178,6 +181,7 @@ def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write table, pictures and a page into this folder; files of an earlier comparison are replaced.")
 @counting
+@public_option
 @reading
 @json_option
 def compare(
@@ -202,6 +206,8 @@ def compare(
 
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
+    if out is not None:
+        _check_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
     with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
@@ -250,9 +256,18 @@ def _joint(
     return joint_of(table_source(table, **read), wished, Screen(quiet=quiet))
 
 
+def _check_folder(out: Path) -> None:
+    """Make the folder, or say why it cannot be written, before any work."""
+    from sfumato.atomic import as_output_error, check_folder
+
+    with as_output_error(out):
+        out.mkdir(parents=True, exist_ok=True)
+    check_folder(out / "compare.html")
+
+
 def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
-    from sfumato.atomic import as_output_error, write_all
+    from sfumato.atomic import write_all
     from sfumato.comparing.page import error_picture, kept_picture, page
 
     texts = {
@@ -260,8 +275,6 @@ def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
         "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
         "errors-joint.svg": error_picture(found, at, "joint"), "compare.html": page(found, at),
     }
-    with as_output_error(out):
-        out.mkdir(parents=True, exist_ok=True)
     files = {name: out / name for name in texts}
     write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
     return files
@@ -290,6 +303,7 @@ def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None
     if files:
         heading("\nFiles (for you, not for publication: they are computed from the table)")
         pairs([("page", str(files["compare.html"])), ("table", str(files["compare.csv"])),
+               ("figures", str(files["compare.json"])),
                ("pictures", ", ".join(str(p) for n, p in files.items() if n.endswith(".svg")))])
 
 
@@ -323,12 +337,12 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
     for name, shown in _ordered(found).items():
         by = {p.epsilon: p.nmi for p in found.of(name)}
         if any(v is not None for v in by.values()):
-            figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
+            figures = ["–" if (nmi := by.get(e)) is None else percent(nmi, 1) for e in named]
             rows.append([shown, spark([by.get(e) for e in grid], high=1.0), *figures])
     from sfumato.utility.ceilings import ceiling
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
-    rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])
+    rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(percent(top[e], 1) for e in named)])
     return ["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows
 
 
@@ -344,7 +358,7 @@ def _errors(found: Comparison, at: float) -> None:
         found_errors = [p.error(of) for of in ("useful", "secret", "joint")]
         errors = ["not told" if math.isinf(x) else f"{x:.2g}" for x in found_errors]
         r = p.realised
-        truths = ["–", "–"] if r is None else [f"{r.high:.3f}", f"{r.share:.0%}"]
+        truths = ["–", "–"] if r is None else [f"{r.high:.3f}", percent(r.share, 0)]
         rows.append([shown, *([p.promise] if wide else []), *errors, *truths])
     heads = ["method", *(["promise"] if wide else []), "useful", "secret", "joint", "95 %", "≤ ε"]
     columns(heads, rows, numbers=5)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+import sfumato as sf
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
 from sfumato.cli.options import (
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
     from sfumato.sources.source import Source
 
 FIGURES = ("estimate", "low", "high", "error")
+DOCUMENTS = (".mechanism.json", ".manifest.json", ".report.html")  # which hold no rows
 
 
 class CellRow(NamedTuple):
     """A cell of the whole table, as it was estimated."""
-
     labels: tuple[Label, ...]
     estimate: float
     low: float
@@ -83,9 +84,6 @@ def estimate(
       sfumato estimate released.csv
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
-    from sfumato.estimation import estimate as estimated
-    from sfumato.mechanism import Bundle
-
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     law = mechanism_of(released, mechanism)
@@ -94,12 +92,12 @@ def estimate(
 
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
-    if isinstance(law, Bundle):
+    if isinstance(law, sf.Bundle):
         return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
-        found = estimated(source.watched(tell), law, method=method, decode=decode)
+        found = sf.estimate(source.watched(tell), law, method=method, decode=decode)
         names, rows = _cells(found, confidence)
-        told = _numbers(found, confidence, values)
+        told, asked = _numbers(found, confidence, values), [found.table(*some) for some in wanted]
     if csv_file is not None:
         _write_csv(csv_file, ([*names, *FIGURES], [[*row.labels, *row[1:]] for row in rows]), force)
     if as_json:
@@ -114,8 +112,8 @@ def estimate(
             for column in side.alphabet.columns:
                 _show_table(found.table(column.name), confidence, most)
     _show_numbers(found, told)
-    for some in wanted:
-        _show_table(found.table(*some), confidence, most)
+    for table in asked:
+        _show_table(table, confidence, most)
     if joint and len(names) > 1:
         texts = ([MISSING if x is None else x for x in row.labels] for row in rows)
         cells = ((text, x.estimate, x.low, x.high, x.error is not None) for text, x in zip(texts, rows, strict=True))
@@ -137,10 +135,9 @@ def _estimate_bundle(
     csv_file: Path | None, force: bool, as_json: bool, wanted: Sequence[Sequence[str]],
 ) -> None:
     from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
-    from sfumato.estimation import estimate as estimated
 
     with progress(f"estimating from {released.name}"):
-        found = estimated(released, bundle, method=method, decode=decode)
+        found = sf.estimate(released, bundle, method=method, decode=decode)
         rows, asked = table_rows(found, confidence), [found.table(*names) for names in wanted]
     if csv_file is not None:
         _write_csv(csv_file, (HEAD, rows), force)
@@ -162,14 +159,15 @@ def _estimate_bundle(
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
     from sfumato.drawing.manifest import mechanism_beside
-    from sfumato.mechanism import load
 
+    if released.name.endswith(DOCUMENTS):
+        raise InputError("is a file beside a released table", next="Give the table itself.", where=released)
     path = mechanism_beside(released) if mechanism is None else mechanism
     if mechanism is None and isinstance(released, Path) and not released.exists():
         raise InputError("could not be read: No such file or directory", where=released)
     if mechanism is None and not path.exists():
         raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
-    return load(path)
+    return sf.load(path)
 
 
 def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]]:
@@ -226,11 +224,10 @@ def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
 
 def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbers | None:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
-    from sfumato.estimation import numbers
     from sfumato.releasing.wishes import numbered
 
     try:
-        return numbers(found, numbered(values, found.useful.alphabet), level=confidence)
+        return sf.numbers(found, numbered(values, found.useful.alphabet), level=confidence)
     except InputError:
         if values is not None:
             raise
@@ -240,13 +237,13 @@ def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbe
 def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     if told is None:
         return
-    named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
+    named = [("mean", told.mean), *((f"quantile {percent(q, 0)}", figure) for q, figure in told.quantiles.items())]
     heading("\n" + ", ".join(found.useful.alphabet.names) + " as a number")
     rows = [[name, *(near(x, 5) for x in (f.estimate, f.low, f.high))] for name, f in named]
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
-LEAST = 20  # cells of a drawn interval; beyond it takes what the window has left
+SPAN_WIDTH = 20  # cells of a drawn interval; beyond it takes what the window has left
 
 
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
@@ -257,7 +254,7 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
         return
     top = max((high for _, _, high in spans), default=1.0)
     taken = [max(map(len, cells)) + 2 for cells in zip(heads, *rows, strict=True)]
-    cells = max(LEAST, width(wide=True) - sum(taken))
+    cells = max(SPAN_WIDTH, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 

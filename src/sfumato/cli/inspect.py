@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+import sfumato as sf
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
@@ -43,12 +44,10 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     Example:
       sfumato inspect released.mechanism.json
     """
-    from sfumato.certification import promises
-    from sfumato.mechanism import Bundle, load
     from sfumato.mechanism.file import record_of
 
-    m = load(file)
-    if isinstance(m, Bundle):
+    m = sf.load(file)
+    if isinstance(m, sf.Bundle):
         from sfumato.cli.wording import inspect_bundle
 
         return inspect_bundle(file, m, as_json)
@@ -57,7 +56,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
         document({
             "file": file, "checksum": record_of(m).checksum, "method": m.method, "reads": m.reads,
             "claim": None if m.claim is None else m.claim.sentence,
-            "promises": [told.sentence for told in promises(m)],
+            "promises": [told.sentence for told in sf.promises(m)],
             "secret": [_column_record(c) for c in m.secret.columns],
             "useful": [_column_record(c) for c in m.useful.columns],
             "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
@@ -69,7 +68,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
         ("file", str(file)),
         ("method", f"{m.method}, reads {'secret and useful' if m.reads == 'both' else 'useful'} columns"),
         ("claims", m.claim.sentence if m.claim else "nothing"),
-        *(("that is", told.sentence) for told in promises(m)),
+        *(("that is", told.sentence) for told in sf.promises(m)),
         *(("secret", _column(c)) for c in m.secret.columns), *(("useful", _column(c)) for c in m.useful.columns),
         ("law", _law(m)), ("design data", _design(m)), ("checksum", record_of(m).checksum),
     ])
@@ -168,9 +167,7 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
 
 def proved(mechanism: Mechanism | Bundle) -> Certificate:
     """What can be proved of a mechanism or a bundle, from its integers."""
-    from sfumato.mechanism import Bundle
-
-    if isinstance(mechanism, Bundle):
+    if isinstance(mechanism, sf.Bundle):
         from sfumato.certification.together import bundle_certificate
 
         return bundle_certificate(mechanism)
@@ -196,16 +193,17 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.promises import told_exactly
     from sfumato.certification.proving import confirm
-    from sfumato.cli.wording import mechanism_document, witness
-    from sfumato.mechanism import Bundle, load
+    from sfumato.reporting.figures import placed, witnessed
 
-    mechanism = load(file)
+    mechanism = sf.load(file)
     if mechanism.claim is None:
         raise ClaimError("claims no privacy: there is nothing to verify", where=file)
     found = proved(mechanism)
-    at = witness(found)
+    at = placed(witnessed(found))
     if as_json:
-        document({"file": file, **mechanism_document(mechanism, found)})
+        from sfumato.reporting.summary import document_of
+
+        document({"file": file, **document_of(mechanism, found)})
     if not found.holds:
         raise ClaimError(
             f"claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be "
@@ -223,7 +221,7 @@ def verify(file: Path, as_json: bool) -> None:
         *([("worst at", at)] if at else []),
         *outside,
     ])
-    if isinstance(mechanism, Bundle):
+    if isinstance(mechanism, sf.Bundle):
         from sfumato.certification.together import drawn_for
 
         if spent := drawn_for([mechanism])[0]:

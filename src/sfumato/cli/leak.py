@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sfumato as sf
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near, share_at_most, sure
@@ -60,11 +61,10 @@ def leak(
       sfumato leak released.mechanism.json
       sfumato leak released.mechanism.json --joint people.csv --map leakage.png
     """
-    from sfumato.mechanism import Bundle, load
     from sfumato.privacy.overview import map_of, overview
 
-    mechanism = load(file)
-    if isinstance(mechanism, Bundle):
+    mechanism = sf.load(file)
+    if isinstance(mechanism, sf.Bundle):
         from sfumato.cli.wording import leak_bundle
 
         leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
@@ -88,10 +88,9 @@ def leak(
 
 
 def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
-    from sfumato.sources import open_source
     from sfumato.sources.tabulation import counted
 
-    return counted(open_source(table, **read), mechanism.secret, mechanism.useful, {})
+    return counted(sf.open_source(table, **read), mechanism.secret, mechanism.useful, {})
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
@@ -210,13 +209,10 @@ def audit(
       sfumato audit released.mechanism.json
       sfumato audit released.mechanism.json --released released.csv --truth people.csv
     """
-    from sfumato.auditing import audit as audited
-    from sfumato.mechanism import Bundle, load
-
     if (released is None) != (truth is None):
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
-    mechanism = load(file)
-    if isinstance(mechanism, Bundle):
+    mechanism = sf.load(file)
+    if isinstance(mechanism, sf.Bundle):
         from sfumato.cli.wording import audit_bundle
 
         if released is not None or epsilon is not None:
@@ -229,9 +225,9 @@ def audit(
     with progress(f"attacking {file.name}"):
         options: Options = {"epsilon": epsilon, "risk": risk, "seed": seed}
         if released is not None:
-            found = audited(released, mechanism, truth=truth, **options)
+            found = sf.audit(released, mechanism, truth=truth, **options)
         else:
-            found = audited(mechanism, records=records, **options)
+            found = sf.audit(mechanism, records=records, **options)
     if as_json:
         document(_audit_document(file, found))
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
+import sfumato as sf
 from sfumato.alphabet import DATE_PARTS, MISSING
 from sfumato.errors import InputError, SfumatoError
 
@@ -33,7 +34,6 @@ Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated
 
 class Names(click.ParamType[tuple[str, ...]]):
     """Column names separated by commas; a name that holds a comma goes in double quotes."""
-
     name = "col,col"
 
     def convert(
@@ -56,13 +56,11 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 def _columns_on_the_line() -> tuple[str, ...]:
     """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
-    from sfumato.sources import open_source
-
     for word in split_arg_string(os.environ.get("COMP_WORDS", "")):
         path = Path(word).expanduser()
         if path.is_file():
             try:
-                return open_source(path).columns
+                return sf.open_source(path).columns
             except SfumatoError:
                 continue
     return ()
@@ -70,7 +68,6 @@ def _columns_on_the_line() -> tuple[str, ...]:
 
 class Location(click.Path):
     """A file or folder of this machine, '-' for a pipe, or an address such as s3://bucket/people.parquet."""
-
     name = "path"
 
     def __init__(self) -> None:
@@ -86,13 +83,11 @@ class Location(click.Path):
 
 class Method(click.ParamType[str]):
     """A name from sf.methods(); checked by the designer, so that --help needs no import."""
-
     name = "method"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from sfumato.designers import methods
 
-        return [CompletionItem(m) for m in methods() if m.startswith(incomplete)]
+        return [CompletionItem(m) for m in sf.methods() if m.startswith(incomplete)]
 
 
 def joined(parts: Many) -> tuple[str, ...]:
@@ -216,6 +211,12 @@ counting = together(
                  help="Whether missing values are a category of their own or an error."),
 )
 
+public_option = click.option(
+    "--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns whose labels, and "
+    "whether some are missing, everybody knows. Of others only those are let into a release that many people have (a "
+    "stable histogram, paid from --epsilon), unless --labels lists them or --design is exact.",
+)
+
 # How a mechanism is designed.
 designing = together(
     click.option("--design", type=click.Choice(["auto", "noisy", "exact", "any"]), help="From counts of TABLE with "
@@ -226,10 +227,7 @@ designing = together(
     click.option("--counts-in", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                  help="The folder where noisy counts and labels are kept, so that they are paid for once.  [default: "
                  "that of TABLE]"),
-    click.option("--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns whose "
-                 "labels, and whether some are missing, everybody knows. Of others only those are let in that many "
-                 "people have (a stable histogram, paid from --epsilon), unless --labels lists them or --design is "
-                 "exact."),
+    public_option,
     click.option("--delta", type=float, default=1e-9, show_default=True, help="The chance that a label that is not "
                  "public tells of one person."),
     click.option("--at-most", metavar="NATS|none", help="What somebody may learn who knows a person's useful values, "
@@ -322,19 +320,18 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
     """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
     import pyarrow as pa
 
-    from sfumato.sources import open_source
     from sfumato.sources.delimited import stream_source
     from sfumato.sources.dialect import Said
 
     if not is_pipe(where):
-        return open_source(where, **read)
+        return sf.open_source(where, **read)
     counts, na = read.get("counts"), read.get("na")
     if form != "arrow":
         said = Said(read.get("delimiter"), read.get("encoding"), na, read.get("decimal"), read.get("dates"))
         comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said)
-        return open_source(comes, counts=counts)
+        return sf.open_source(comes, counts=counts)
     try:
-        opened = open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
+        opened = sf.open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
         return replace(opened, name="standard input")
     except pa.ArrowInvalid:
         odd = "standard input is not a stream of Arrow's"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sfumato as sf
 from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
-    from sfumato.releasing.files import Files
     from sfumato.releasing.flow import Account, DrawOptions
     from sfumato.sources import Where
 
@@ -125,10 +125,11 @@ def release(
       sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
           --people 'cohort 7' --budget 2
     """
+    from sfumato.cli.wording import release_document, release_lines
     from sfumato.drawing.manifest import Imprint
-    from sfumato.releasing import Session
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import Account, DrawOptions
+    from sfumato.releasing.session import Order, Session
 
     read = read_as(design)
     if design_from is not None and split is not None:
@@ -136,12 +137,13 @@ def release(
     private = design_from is None and split is None
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
-    session = Session.open(table_source(table, form, **read), Screen(quiet=as_json))
+    source, screen = table_source(table, form, **read), Screen(quiet=as_json)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
     options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
         assert mechanism is not None  # a pipe has no place for a design
-        return _stream(session.load(mechanism, joined(secret), joined(useful)), options, form, raw_cells)
+        session = Session.open(source, screen).load(mechanism, joined(secret), joined(useful))
+        return _stream(session, options, form, raw_cells)
     files = Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
         partition=joined(partition), raw_cells=raw_cells, tables=True,
@@ -149,12 +151,10 @@ def release(
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     asked = Account(None, people, budget, same_values, memoise, person)
     account = _account(table, asked, ledger, planned=design["releases"] is not None)
-    if mechanism is not None:
-        session = session.load(mechanism, joined(secret), joined(useful))
-    elif wishes is not None:
-        session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
-        session.foresee(anyway=anyway)
-    _written(session, files, options, account, force, as_json)
+    order = Order(source, files, options, account, wishes, mechanism, design_from, split, anyway, force)
+    with order.released(screen, notice) as done:
+        told = release_document(done) if as_json else release_lines(done)
+    show_answer(told)
     return None
 
 
@@ -180,26 +180,6 @@ def _told(value: Datum) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
     return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _written(
-    session: Session, files: Files, options: DrawOptions, account: Account, force: bool, as_json: bool
-) -> None:
-    """Notices first, then the release; what is said about it is worded before the first file gets its name."""
-    from sfumato.cli.wording import release_document, release_lines
-    from sfumato.releasing.files import can_report, released_already
-
-    assert session.plan is not None
-    mechanism = session.plan.mechanism
-    again = released_already(session.source)
-    for told in (*(() if again is None else (again,)), *session.plan.notices(str(files.mechanism))):
-        notice(told)
-    if files.report is None and not can_report():
-        session.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
-                             "the files of this release (sfumato report).")
-    with session.check(options, account).written(files, force=force) as done:
-        told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
-    show_answer(told_all)
 
 
 def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells: bool) -> None:
@@ -228,9 +208,8 @@ def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool
         ledger = table.with_name("sfumato.ledger")
     if not asked.people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
-    from sfumato.ledgers import Ledger
 
-    return replace(asked, ledger=Ledger(ledger))
+    return replace(asked, ledger=sf.Ledger(ledger))
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:

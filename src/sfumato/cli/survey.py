@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+import sfumato as sf
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import BITS, at_most
@@ -43,9 +44,7 @@ def respond(
       sfumato respond survey.mechanism.json drug=yes age=34
       sfumato respond survey.mechanism.json --records people.jsonl > answers.jsonl
     """
-    from sfumato.mechanism import load
-
-    law = load(mechanism)
+    law = sf.load(mechanism)
     if (records is None) == (not values):
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
     if records is not None:
@@ -277,11 +276,10 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
 @contextlib.contextmanager
 def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
     """The mechanism and the store of its answers."""
-    from sfumato.mechanism import load
     from sfumato.survey.collected import Store
     from sfumato.survey.survey_page import survey_id
 
-    made = load(mechanism)
+    made = sf.load(mechanism)
     with contextlib.closing(Store(_store(mechanism, store), survey_id(made), fresh=fresh)) as opened:
         yield made, opened
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import sfumato as sf
 from sfumato.alphabet import MISSING
-from sfumato.certification import Certificate, promises
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
-from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
+from sfumato.decimals import at_least, level, percent
 from sfumato.errors import ClaimError, InputError, listed, spelled
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import record_of
-from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
@@ -29,12 +27,15 @@ SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")
 Lines = list[tuple[str, str]]
 
 
-def release_lines(mechanism: Mechanism | Bundle, done: Release) -> Lines:
+def release_lines(done: Release) -> Lines:
     """A release for people."""
+    from sfumato.reporting.summary import lines_of
+
     manifest = done.manifest
+    assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
     kept = [c.name for c in manifest.columns if c.role == "kept"]
     lines = [
-        *promise(mechanism, done.certificate),
+        *lines_of(done.mechanism, done.certificate),
         ("released", f"{done.rows:,} rows with {listed([c.name for c in manifest.columns])}"),
     ]
     if kept:
@@ -51,11 +52,14 @@ def release_lines(mechanism: Mechanism | Bundle, done: Release) -> Lines:
     return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
 
 
-def release_document(mechanism: Mechanism | Bundle, done: Release) -> Record:
+def release_document(done: Release) -> Record:
     """A release for programs."""
+    from sfumato.reporting.summary import document_of
+
     manifest = done.manifest
+    assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
     return {
-        **mechanism_document(mechanism, done.certificate), "rows": done.rows,
+        **document_of(done.mechanism, done.certificate), "rows": done.rows,
         "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": list(done.left_out),
         "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
         "notes": [spelled(note, shell=True) for note in done.notes],
@@ -63,105 +67,8 @@ def release_document(mechanism: Mechanism | Bundle, done: Release) -> Record:
     }
 
 
-def promise(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> Lines:
-    """What is promised, how it was proved and what it cost."""
-    assert certificate is not None  # the command line releases nothing without a claim
-    if isinstance(mechanism, Bundle):
-        return promise_lines(mechanism, certificate)
-    from sfumato.reporting.facts import cost_of, promise_of
-    from sfumato.reporting.words import strength, way
-
-    price, at = None if mechanism.joint is None else cost_of(mechanism, mechanism.joint), witness(certificate)
-    told = strength(promise_of(mechanism, certificate), ", ".join(mechanism.secret.names))
-    where = f"; worst at {at}" if at else ""
-    lines = [
-        ("promised", f"{_sentence(mechanism)}. {told}"),
-        *(("that is", one.sentence) for one in promises(mechanism, certificate)),
-        ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
-        ("method", f"{mechanism.method}: {way(mechanism.method)}"),
-    ]
-    if price is not None and price.kept is not None:
-        most = None if price.ceiling is None else at_most(price.ceiling, BITS)
-        limit = "" if most is None else f"; no mechanism with this promise keeps more than {most}"
-        share = "" if price.share is None else f" (NMI {percent(price.share)})"
-        lines.append(("kept", f"{at_least(price.kept, BITS)} of {near(price.whole)} bits in a record{share}{limit}"))
-    return lines
-
-
-def _sentence(mechanism: Mechanism | Bundle) -> str:
-    return "" if mechanism.claim is None else mechanism.claim.sentence
-
-
-def witness(certificate: Certificate) -> str:
-    """Where the level is attained, in words."""
-    found = {k: " · ".join(map(str, v)) if isinstance(v, tuple) else str(v) for k, v in certificate.witness.items()}
-    versus = f"{found['first']} against {found['second']}" if {"first", "second"} <= set(found) else ""
-    rest = [f"{k} {v}" for k, v in found.items() if k not in ("first", "second")]
-    return ", ".join([*([versus] if versus else []), *rest])
-
-
-def mechanism_document(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> Record:
-    """A mechanism and its proof as JSON."""
-    assert certificate is not None
-    if isinstance(mechanism, Bundle):
-        return bundle_document(mechanism, certificate)
-    from sfumato.reporting.facts import cost_of
-
-    price = None if mechanism.joint is None else cost_of(mechanism, mechanism.joint)
-    noise = None if mechanism.joint is None else mechanism.joint.noise
-    return {
-        "method": mechanism.method, "reads": mechanism.reads,
-        "secret": list(mechanism.secret.names), "useful": list(mechanism.useful.names),
-        "claim": {
-            "sentence": _sentence(mechanism), "notion": certificate.notion, "within": certificate.within,
-            "epsilon": certificate.epsilon, "level": certificate.level, "holds": certificate.holds,
-            "witness": certificate.witness, "elsewhere": dict(certificate.elsewhere), "basis": certificate.basis,
-            "also": [{"notion": c.notion, "within": c.within, "epsilon": c.epsilon, "level": c.level}
-                     for c in certificate.also],
-        },
-        "promises": [asdict(one) for one in promises(mechanism, certificate)],
-        "bits": None if price is None else {
-            "kept": price.kept, "whole": price.whole, "ceiling": price.ceiling, "nmi": price.share
-        },
-        "design_data": {
-            "source": mechanism.source, "rows": None if mechanism.joint is None else mechanism.joint.n,
-            "cells": mechanism.secret.size * mechanism.useful.size, "small_cells": small_cells(mechanism.joint),
-            "noise": None if noise is None else asdict(noise),
-        },
-    }
-
-
 PART_KEYS = ("columns", "about", "method", "outputs", "share")
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
-
-
-def promise_lines(bundle: Bundle, proof: Certificate) -> list[tuple[str, str]]:
-    """What is promised and how it was proved."""
-    rest = [(f"at {where}", level(x)) for where, x in proof.elsewhere.items()]
-    sure = bundle.confidence
-    held = [] if sure is None else [("confidence", f"{at_least(sure, 4)} that all sets hold at once")]
-    return [
-        ("promised", f"{proof.title}: {_sentence(bundle)}"),
-        ("proved", f"{level(proof.level, LEVEL)}; {proof.basis}"), *held, *rest,
-        ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
-                    "listed"),
-        ("method", bundle.method),
-    ]
-
-
-def bundle_document(bundle: Bundle, proof: Certificate) -> Record:
-    """A bundle and its proof as JSON."""
-    return {
-        "method": bundle.method, "reads": bundle.reads, "asks": bundle.asks,
-        "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
-        "parts": [{"columns": n, "method": part.method} for n, part in zip(bundle.names, bundle.parts, strict=True)],
-        "claim": {
-            "sentence": _sentence(bundle), "notion": proof.notion, "title": proof.title, "within": proof.within,
-            "epsilon": proof.epsilon, "level": proof.level, "holds": proof.holds, "witness": proof.witness,
-            "elsewhere": proof.elsewhere, "basis": proof.basis, "confidence": bundle.confidence,
-        },
-        "design_data": {"source": bundle.source, "cells": bundle.secret.size * bundle.useful.size},
-    }
 
 
 def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
@@ -213,11 +120,10 @@ def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution:
 
 def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
     """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
-    from sfumato.auditing import audit
-
     count = len(bundle.parts)
     with progress(f"attacking {file.name}"):
-        made = [audit(part, records=max(1000, records // count), risk=risk / count, seed=seed) for part in bundle.parts]
+        each = max(1000, records // count)
+        made = [sf.audit(part, records=each, risk=risk / count, seed=seed) for part in bundle.parts]
     refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
     rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
             for j in found.judgements]
@@ -238,7 +144,6 @@ def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: in
 
 class Cell(NamedTuple):
     """A cell of a table of one or two columns, as it was estimated."""
-
     column: str
     value: Label
     other: str | None

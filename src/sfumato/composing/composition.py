@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sfumato.certification import Certificate, certificate
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import unlisted
 from sfumato.certification.rationals import power_product
-from sfumato.certification.together import about_record, anywhere, drawn_for
+from sfumato.certification.together import about_record, anywhere, drawn_for, summed
 from sfumato.composing.joining import joined, shared_secret, total_levels
 from sfumato.decimals import at_most, total
 from sfumato.errors import InputError
@@ -35,7 +36,8 @@ class Level:
     level: float
     each: tuple[float, ...]  # of every release, in the order given
     exact: bool  # False: the joint outputs are too many to list, and the level is a bound
-    named: str = ""  # what it is over, where no set of one table says it
+    release: int | None = None  # whose set it is over, where those of several are of one kind
+    assumed: bool = False  # one release is taken over what it claims, and the others for any distribution
 
     @property
     def sum(self) -> float:
@@ -49,14 +51,21 @@ class Level:
         return claim.notion == "ldp" or (claim.notion == "leakage" and claim.within is None) or claim.anywhere
 
     @property
+    def over_a_set(self) -> bool:
+        """Whether it bounds the odds between secrets for every distribution of a set, but not for any."""
+        within = self.claim.within
+        return self.claim.notion == "rldp" and within is not None and not isinstance(within, (Anything, Exactly))
+
+    @property
     def title(self) -> str:
-        if self.named:
-            return self.named
+        if self.assumed:
+            return "RLDP as one of the releases assumes, and for every distribution of the others"
         where = {None: "whatever the distribution", "exactly": "at the design distribution",
                  "anything": "for every distribution", "chi-square-ball": "in the confidence ball",
                  "renyi-ball": "in the Rényi ball", "polytope": "for every mixture listed"}
         within = self.claim.within
-        return f"{self.claim.title} {where.get(None if within is None else within.kind, 'over the set given')}"
+        told = f"{self.claim.title} {where.get(None if within is None else within.kind, 'over the set given')}"
+        return told if self.release is None else f"{told} of release {self.release}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +79,7 @@ class Composition:
     joint: Mechanism | None  # claims every finite level that its file can state; None where levels are bounds only
     levels: tuple[Level, ...]
     releases: tuple[Mechanism | Bundle, ...]
+    within: UncertaintySet | None = None  # the set that was asked about, instead of those that the releases claim
 
     @property
     def mechanism(self) -> Mechanism:
@@ -130,8 +140,10 @@ class Composition:
         )]
         if anywhere:
             return min(found, default=math.inf)
-        own = [x.level for x in self.levels if x.claim.notion == "rldp" and not isinstance(x.claim.within, Exactly)]
-        return max(min([*found, *own[:1]], default=math.inf), 0.0)
+        sets = [x for x in self.levels if x.over_a_set]
+        own = [x.level for x in sets if x.claim.within is self.within] or [x.level for x in sets if not x.assumed]
+        worst = max(own, default=math.inf)  # so that it holds for whoever believed any of the claims
+        return max(min([*found, worst, *(x.level for x in sets if x.assumed)], default=math.inf), 0.0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -144,6 +156,21 @@ class Composition:
     ) -> float:
         """The proved level of the whole under any other notion or set: 'ldp', 'lip', 'rldp', 'srlip', 'leakage'."""
         return certificate(self.mechanism, Claim(notion, ANY_CLAIM, within, alpha, beta), wider=False).level
+
+
+def tell_at_most(releases: Sequence[Mechanism | Bundle]) -> float:
+    """What several releases of the same rows tell about the secret at most, whoever looks, by a bound that is quick.
+
+    Levels for any distribution add up, whatever the columns and the counts of each were, where the secret has the same
+    labels; labels of one release may merge what another tells apart, and then levels about the whole record do. Noisy
+    counts that were used again are paid for once.
+    """
+    spent, single = drawn_for(releases)[0], [m for m in releases if isinstance(m, Mechanism)]
+    same = all(m.secret == releases[0].secret for m in releases)
+    if same and len(single) == len(releases):
+        return total(summed(single), spent)
+    price = anywhere if same else about_record
+    return total(log_up(power_product((price(m), 1) for m in releases)), spent)
 
 
 def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = None) -> Composition:
@@ -177,8 +204,9 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
                 f"about {whole.secret.size} × {whole.useful.size}: {', '.join(whole.useful.names)}."
             )
         whole = replace(whole, joint=within.joint, source="unstated")
-    levels = tuple(_levels(whole, single, within))
-    return Composition(_claiming(whole, levels), levels, single)
+    levels = _told_apart(tuple(_levels(whole, single, within)), single)
+    claiming = _claiming(whole, levels)
+    return Composition(claiming, tuple(_assumed(levels, single) if within is None else levels), single, within)
 
 
 def _bounded(
@@ -192,7 +220,7 @@ def _bounded(
             "a set is about one table of all columns, which is not built for a bundle, nor for a secret whose labels "
             "differ", next="Leave out within.",
         )
-    public = Anything(Joint.uniform(secret or releases[0].secret, Alphabet(())))
+    public = _anything(secret or releases[0].secret)
     own_price = anywhere if secret is not None else about_record  # which holds between values that share a label too
     known = {id(m): (own_price(m), about_record(m)) for m in {id(m): m for m in releases}.values()}
     levels = []
@@ -200,19 +228,43 @@ def _bounded(
         found = [known[id(m)][i] for m in releases]
         each = tuple(log_up(x.ratio) for x in found)
         levels.append(Level(claim, log_up(power_product((x, 1) for x in found)), each, False))
-    resting = [m for m in releases if isinstance(m, Bundle) and m.claim is not None and m.claim.assuming != "nothing"]
-    if resting and secret is not None:
-        own = total_levels([[m] for m in releases], "rldp")[0].level
-        sets = [part.claim for part in resting[0].parts if part.claim is not None]
-        told = "RLDP as one of the releases assumes, and for every distribution of the others"
-        levels.insert(0, Level(replace(sets[0], epsilon=ANY_CLAIM), own, levels[0].each, False, told))
-    return Composition(None, tuple(levels), releases)
+    return Composition(None, tuple(_assumed(levels, releases) if secret is not None else levels), releases)
+
+
+def _anything(secret: Alphabet) -> Anything:
+    """Every distribution of a secret and whatever is beside it."""
+    return Anything(Joint.uniform(secret, Alphabet(())))
+
+
+def _assumed(levels: Sequence[Level], releases: Sequence[Mechanism | Bundle]) -> Sequence[Level]:
+    """The levels with that of one release over what it claims and the others for any distribution, where it is less
+    than all of them: a set need not be about the columns of all."""
+    sets = [c for m in releases for c in _claims(m) if c.within is not None and not isinstance(c.within, Anything)]
+    if not sets or len(releases) == 1:
+        return levels
+    own = max(x.level for x in total_levels([[m] for m in releases], "rldp"))
+    each = next(x.each for x in levels if isinstance(x.claim.within, Anything))
+    if own >= min(x.level for x in levels if x.over_a_set or isinstance(x.claim.within, Anything)):
+        return levels
+    return [Level(replace(sets[0], epsilon=ANY_CLAIM, also=()), own, each, False, assumed=True), *levels]
+
+
+def _claims(made: Mechanism | Bundle) -> list[Claim]:
+    """What a release claims over sets: of a bundle, its parts do, where it rests on what they assume."""
+    if not isinstance(made, Bundle):
+        return [] if made.claim is None else [made.claim]
+    resting = made.claim is not None and made.claim.assuming != "nothing"
+    return [part.claim for part in made.parts if resting and part.claim is not None]
 
 
 def _levels(whole: Mechanism, releases: tuple[Mechanism, ...], within: UncertaintySet | None) -> Iterator[Level]:
     law = whole.law
     assert isinstance(law, Product)
     singles = [_lifted(whole, law, m) for m in releases]
+    if whole.joint is None:  # no table has all the columns, which what holds for any of them does not need
+        each = tuple(log_up(anywhere(m).ratio) for m in releases)
+        claim = Claim("rldp", ANY_CLAIM, _anything(whole.secret))
+        yield Level(claim, log_up(anywhere(whole).ratio), each, not unlisted(whole))
     for claim in _questions(whole, releases, within):
         found = _level(whole, claim)
         known: dict[int, float] = {}
@@ -221,6 +273,15 @@ def _levels(whole: Mechanism, releases: tuple[Mechanism, ...], within: Uncertain
                 known[id(m.law)] = _level(single, claim)
         finite = replace(claim, epsilon=found) if math.isfinite(found) else claim
         yield Level(finite, found, tuple(known[id(m.law)] for m in releases), not unlisted(whole))
+
+
+def _told_apart(levels: tuple[Level, ...], releases: tuple[Mechanism, ...]) -> tuple[Level, ...]:
+    """Levels over sets of one kind say whose set each is about."""
+    many = Counter(x.title for x in levels)
+    owner = {id(c.within): i for i, m in reversed(list(enumerate(releases, 1))) for c in _claims(m)}
+    return tuple(
+        replace(x, release=owner.get(id(x.claim.within))) if many[x.title] > 1 else x for x in levels
+    )
 
 
 def _lifted(whole: Mechanism, law: Product, release: Mechanism) -> Mechanism:
@@ -251,7 +312,7 @@ def _questions(whole: Mechanism, releases: tuple[Mechanism, ...], within: Uncert
 
 
 def _key(claim: Claim) -> Hashable:
-    if claim.within is None:
+    if claim.within is None or isinstance(claim.within, Anything):  # whose joint has labels, and says no more
         return msgspec.json.encode(claim_record(claim))
     try:
         return msgspec.json.encode(claim_record(claim)), claim.within.joint.fingerprint

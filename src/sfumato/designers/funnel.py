@@ -27,7 +27,6 @@ from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
     enumerated,
-    generated,
     independence_rows,
     optimum,
     repaired,
@@ -199,10 +198,8 @@ def law_of_rows(master: InformationAim, task: Task) -> Table:
 # --- several attributes, private also against those who know some of them; and the paper's own design -----------------
 
 
-LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets
 TRIED = 64  # values of x up to which a joint design is tried when none is asked for
-LEAST_SECONDS = 0.5  # that the joint design has when it is asked for, whatever the product took
-JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the product design is then still under a second
+JOINT = 0.6  # seconds of the joint design when nothing is said (the product takes less than another), and at least
 
 
 def srlip(
@@ -225,7 +222,7 @@ def srlip(
     matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
     if joint or (joint is None and task.joint.useful.size <= TRIED):
         quick = time_limit is None and joint is None
-        left = Budget.of(JOINT_SECONDS if quick else max(LEAST_SECONDS, budget.left))
+        left = Budget.of(JOINT if quick else max(JOINT, budget.left))
         direct = joint_design(p, task.epsilon, left, gap=gap)
         bound = min(bound, direct.bound)
         more = direct.value / value if value > 0 else float("inf")
@@ -270,8 +267,7 @@ def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5
     """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
     p = p / p.sum()
     column, rows = p.sum(axis=0).ravel(), srlip_rows(p, epsilon)
-    solve = optimum if len(column) <= LISTABLE else generated
-    found = solve(column, rows, budget, gap=gap)
+    found = optimum(column, rows, budget, gap=gap)
 
     def level(matrix: Floats) -> float:
         return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)

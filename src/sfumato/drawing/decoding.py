@@ -5,8 +5,10 @@ It sees outputs only, so it costs no privacy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,8 @@ import pyarrow as pa
 from sfumato.alphabet import Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
 from sfumato.drawing.posterior import likeliest, posterior_draw
-from sfumato.drawing.randomness import WordSource
+from sfumato.drawing.randomness import Memo, Stream, WordSource
+from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Draws, Sampler
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
@@ -44,7 +47,7 @@ def decoder(made: Mechanism | Bundle, decode: str, stream: WordSource) -> Decode
         raise InputError(f"decode must be one of {', '.join((*DECODES, GUESS))}", value=decode)
     meaning = made.law.meaning
     if decode == GUESS:
-        return _guessing(made, decoder(made, "symbols", stream))
+        return _guessing(made, meaning, decoder(made, "symbols", stream))
     if decode == "symbols":
         special = SPECIAL.get(meaning)
         if special is not None:
@@ -68,16 +71,16 @@ def _labelled(mechanism: Mechanism, with_secret: bool, turn: Turn) -> Decoder:
     return Decoder(told, lambda drawn, first_row: named(turn(drawn, first_row)))
 
 
-def _guessing(mechanism: Mechanism, own: Decoder) -> Decoder:
+def _guessing(mechanism: Mechanism, meaning: str, own: Decoder) -> Decoder:
     """Outputs, and beside each the likeliest value of every useful column under the design distribution.
 
     Outputs that are labels themselves need no guess. The guess follows from the output and the mechanism file, so it
     tells nothing more; estimates are made from the outputs alone.
     """
-    if mechanism.joint is None or mechanism.law.meaning in ("cell", "useful") or mechanism.answers is not None:
+    if mechanism.joint is None or meaning in ("cell", "useful") or mechanism.answers is not None:
         return own
     columns = mechanism.useful.columns
-    posterior = mechanism.posterior() if mechanism.law.meaning == "symbol" else None
+    posterior = mechanism.posterior() if meaning == "symbol" else None
     if posterior is None:
         turn, digits = likeliest(mechanism), _digits([mechanism.law.rows, *(c.size for c in columns)])[1:]
     else:
@@ -199,3 +202,52 @@ def _meanings(part: Mechanism) -> Texts | None:
     if part.law.meaning != "symbol" or part.answers is not None or (posterior := part.posterior()) is None:
         return None
     return [part.useful.text(int(u)) for u in posterior.sum(1).argmax(1)]
+
+
+# --- from the codes of records to released columns: drawn, or remembered, and decoded ---------------------------------
+
+
+def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
+    """The columns that are read, in the order of the input code."""
+    return (*(made.secret.columns if made.reads == "both" else ()), *made.useful.columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawer:
+    """A mechanism or a bundle as rows see it: every record gets its answer, in columns of a table."""
+
+    reading: tuple[Column, ...]  # in the order of the input code
+    sampler: Sampler | BundleSampler
+    decoder: Decoder
+    stream: Stream
+
+    @classmethod
+    def of(cls, made: Mechanism | Bundle, decode: str, seed: int | None) -> Drawer:
+        stream = Stream.of(seed)
+        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
+        return cls(reading(made), sampler, decoder(made, decode, stream), stream)
+
+    def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
+        """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
+        if isinstance(self.sampler, BundleSampler):
+            return self.decoder.arrays(_answers(self.sampler, codes, first_row, memo, people), first_row)
+        return self.decoder.arrays(_answers(self.sampler, self._inputs(codes), first_row, memo, people), first_row)
+
+    def _inputs(self, codes: ColumnCodes) -> Array:
+        """Input codes x = s·|U| + u, narrow where they fit."""
+        wide = math.prod(c.size for c in self.reading) > np.iinfo(np.int32).max
+        kind = np.int64 if wide else np.int32
+        total: Array = codes[self.reading[0].name].astype(kind, copy=False)
+        for column in self.reading[1:]:
+            total = total * kind(column.size) + codes[column.name]
+        return total
+
+
+C = TypeVar("C")
+
+
+def _answers(sampler: Draws[C], codes: C, first_row: int, memo: Memo | None, people: pa.Array | None) -> Array:
+    """Drawn, or remembered."""
+    if memo is None or people is None:
+        return sampler.draw(codes, first_row)
+    return sampler.drawn(codes, sampler.remembered(memo, people, codes, first_row))

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sfumato/manifest", 1
 METADATA_KEY = b"sfumato.manifest"  # under which Arrow tables and frames carry theirs
-DECODES = ("symbols", "likely", "sample")  # what outputs are written as
+DECODES = {  # how outputs are written
+    "symbols": "as the mechanism gave them",
+    "likely": "turned back into the likeliest original values",
+    "sample": "turned back into original values drawn from the posterior, which echoes the design distribution",
+}
 SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they came about
 
 

@@ -47,8 +47,8 @@ def plain_kernel(law: Law) -> Kernel:
     width = law.words
     if isinstance(law, Table):
         return _alias_kernel(law)
-    if type(law) in IN_RUNS and law.rows * law.useful * law.outputs * RUNS <= GUIDE_ENTRIES:
-        return _guided_kernel(law)
+    if type(law) in IN_RUNS and law.rows * law.useful * (outputs := law.outputs) * RUNS <= GUIDE_ENTRIES:
+        return _guided_kernel(law, outputs)
 
     def fill(codes: Array, words: Words, out: Array) -> None:
         out[:] = law.draw(codes.astype(np.int64), words.reshape(-1, width))
@@ -81,7 +81,7 @@ def _alias_kernel(law: Table) -> Kernel:
     return fill
 
 
-def _guided_kernel(law: Law) -> Kernel:
+def _guided_kernel(law: Law, outputs: int) -> Kernel:
     """Look the output up by the first bits of the word; only words near the end of a run need the law itself.
 
     For a given input each output takes one run of words, so a stretch of words whose first and last give the same
@@ -89,7 +89,7 @@ def _guided_kernel(law: Law) -> Kernel:
     """
     assert law.bits is not None
     inputs = law.rows * law.useful
-    guide_bits = min(law.bits, (law.outputs * RUNS - 1).bit_length())
+    guide_bits = min(law.bits, (outputs * RUNS - 1).bit_length())
     shift = np.uint64(law.bits - guide_bits)
     first = np.tile(np.arange(1 << guide_bits, dtype=np.uint64) << shift, inputs)
     last = first + np.uint64((1 << int(shift)) - 1)

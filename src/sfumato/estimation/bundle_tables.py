@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -232,8 +232,14 @@ def estimate_bundle(source: TableLike, bundle: Bundle, *, project: bool = True) 
             "the table was released with another mechanism than this bundle (their checksums differ)",
             next="Load the file that was written with it.",
         )
+    names = [part_name(part) for part in bundle.parts] if bundle.turns is None else [TURN, ANSWER]
+    return from_answers(open_source(source).verbatim().batches(names), bundle, project=project)
+
+
+def from_answers(batches: Iterable[pa.RecordBatch], bundle: Bundle, *, project: bool = True) -> BundleEstimate:
+    """The same from answers as they come."""
     written = [_written(part_name(part), answer_labels(part), bundle.reading(part)) for part in bundle.parts]
-    counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(source, bundle, written)
+    counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(batches, bundle, written)
     if n == 0:
         raise InputError("there are no released rows to estimate from.")
     return BundleEstimate(bundle, n, project, counts)
@@ -249,14 +255,14 @@ def _written(name: str, labels: Sequence[str | None], reading: Sequence[Column])
 Counts = tuple[dict[tuple[int, ...], Floats], int]
 
 
-def _counted_together(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
+def _counted_together(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
     pairs = list(combinations(range(len(written)), 2))
     if sum(written[a].size * written[b].size for a, b in pairs) > 2 * LISTED:
         raise InputError("the parts have too many outputs to count every two of them together.")
     alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
     rows = 0
-    for batch in open_source(source).verbatim().batches([c.name for c in written]):
+    for batch in batches:
         codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
         rows += batch.num_rows
         for i, code in enumerate(codes):
@@ -269,11 +275,11 @@ def _counted_together(source: TableLike, bundle: Bundle, written: Sequence[Colum
     return out, rows
 
 
-def _counted_in_turn(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
+def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
     turns = Column(TURN, bundle.names)
     totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     rows = 0
-    for batch in open_source(source).verbatim().batches([TURN, ANSWER]):
+    for batch in batches:
         turn = turns.encode(batch.column(TURN), first_row=rows)
         order = np.argsort(turn, kind="stable")
         answers = batch.column(ANSWER).take(pa.array(order))

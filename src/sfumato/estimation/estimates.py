@@ -3,8 +3,9 @@ however many rows there are, and what agrees with them where not everything can.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
@@ -21,13 +22,14 @@ from sfumato.estimation.inversion import (
 )
 from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
-from sfumato.estimation.tally import Tally, checked_answers, tally
+from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.sources.source import TableLike
@@ -90,6 +92,29 @@ def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols"
         return None
 
 
+FORESEEN_LAW = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
+
+
+def foreseen_errors(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[float | None, ...]:
+    """Root mean square standard errors of the shares of the secret and of the useful variable from n rows.
+
+    They are those of the unbiased linear estimate when the rows follow the joint, so they are known before a row is
+    released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
+    """
+    closed = mechanism.law.kind in ("cells", "constant", "unary")
+    if not closed and mechanism.outputs * mechanism.inputs > FORESEEN_LAW:
+        return (None, None)
+    whole = foreseen(mechanism, joint, n, decode)
+    if whole is None:
+        return (None, None)
+    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
+    return secret, _spread(whole.marginal(1))
+
+
+def _spread(side: Inversion) -> float:
+    return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
+
+
 METHODS = ("auto", "inverse", "em")
 NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
 
@@ -143,7 +168,21 @@ def estimate(
         from sfumato.estimation.bundle_tables import estimate_bundle
 
         return estimate_bundle(source, mechanism, project=project)
-    seen = tally(source, mechanism, decode=decode, n=n)
+    return _from_counts(tally(source, mechanism, decode=decode, n=n), mechanism, method, project)
+
+
+def estimate_drawn(
+    batches: Iterable[pa.RecordBatch], mechanism: Mechanism | Bundle, decode: str
+) -> Estimate | BundleEstimate:
+    """The same from released rows as they are drawn."""
+    if not isinstance(mechanism, Bundle):
+        return _from_counts(counted(batches, mechanism, decode), mechanism)
+    from sfumato.estimation.bundle_tables import from_answers
+
+    return from_answers(batches, mechanism)
+
+
+def _from_counts(seen: Tally, mechanism: Mechanism, method: str = "auto", project: bool = True) -> Estimate:
     if seen.n <= 0:
         raise InputError("there are no released rows to estimate from.")
     model = model_of(mechanism, seen.decode)
@@ -242,17 +281,18 @@ def identifiable(mechanism: Mechanism, whole: Inversion, secret: Inversion | Non
     """The summary of an inversion and of its two marginals."""
     known_s = None if secret is None else secret.identified
     return Identifiable(
-        whole.rank, mechanism.inputs, whole.identified, known_s, useful.identified,
+        whole.rank, whole.raw.size, whole.identified, known_s, useful.identified,
         _sentence(mechanism, whole, known_s, useful.identified),
     )
 
 
 def _sentence(mechanism: Mechanism, whole: Inversion, secret: Mask | None, useful: Mask) -> str:
     names = {"secret": ", ".join(mechanism.secret.names), "useful": ", ".join(mechanism.useful.names)}
+    inputs = whole.raw.size
     table = f"p({names['secret']}; {names['useful']})" if secret is not None else f"p({names['useful']})"
-    if whole.rank == mechanism.inputs:
-        return f"Every cell of {table} can be identified (rank {whole.rank} of {mechanism.inputs})."
-    parts = [f"Of {table} only {whole.rank} of {mechanism.inputs} dimensions can be identified."]
+    if whole.rank == inputs:
+        return f"Every cell of {table} can be identified (rank {whole.rank} of {inputs})."
+    parts = [f"Of {table} only {whole.rank} of {inputs} dimensions can be identified."]
     sides = [("secret", secret)] if secret is not None else []
     for side, mask in [*sides, ("useful", useful)] if secret is not None else []:
         if mask is not None:

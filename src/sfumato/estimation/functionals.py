@@ -45,16 +45,16 @@ def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion
 
 def _listed(inversion: CellsInversion) -> DenseInversion:
     """A cells law in closed form as a matrix; what it does to each cell and back is the projector on what is seen."""
-    law, f = inversion.law, inversion.f
-    if law.outputs > SQUARE:
+    law, f, cells = inversion.law, inversion.f, inversion.f.size
+    if cells > SQUARE:
         raise InputError(
-            f"tables of some columns of {law.outputs:,} cells are too large to sum up",
+            f"tables of some columns of {cells:,} cells are too large to sum up",
             next="Use .secret and .useful, or design for fewer columns.",
         )
-    x = np.eye(law.outputs).reshape(-1, *f.shape)
-    left = inversion.inverse.apply(x).reshape(law.outputs, -1).T
-    seen = inversion.inverse.apply(forward(law).apply(x)).reshape(law.outputs, -1).T
-    return DenseInversion(left, f.ravel(), inversion.n, inversion.raw.shape, seen, np.eye(law.outputs), inversion.rank)
+    x = np.eye(cells).reshape(-1, *f.shape)
+    left = inversion.inverse.apply(x).reshape(cells, -1).T
+    seen = inversion.inverse.apply(forward(law).apply(x)).reshape(cells, -1).T
+    return DenseInversion(left, f.ravel(), inversion.n, inversion.raw.shape, seen, np.eye(cells), inversion.rank)
 
 
 @dataclass(frozen=True, eq=False)

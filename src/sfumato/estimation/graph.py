@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FITTINGS = 30  # of fitting three tables
 TRIPLE = 30_000  # cells of a table of three columns
 TABLE_CELLS = 1_000_000  # cells of a table that is asked for
-TRIED = 8  # ties that are compared for the next column
+TIES_TRIED = 8  # ties that are compared for the next column
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class _Triples:
 
     def likely(self, c: int, ties: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """The ties whose two columns one by one tell most of c."""
-        return sorted(ties, key=lambda t: -self.told(c, t[:1]) - self.told(c, t[1:]))[:TRIED]
+        return sorted(ties, key=lambda t: -self.told(c, t[:1]) - self.told(c, t[1:]))[:TIES_TRIED]
 
     def told(self, c: int, before: tuple[int, ...]) -> float:
         """I(c; before) in nats; −∞ where their tables are not known, or too large."""

@@ -202,7 +202,7 @@ class BitsInversion:
 # --- intervals that hold for all cells of a table at once -------------------------------------------------------------
 
 
-DRAWS = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
+DEVIATIONS_DRAWN = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
 FEWEST_DRAWS = 1000
 FACTORED = 400  # cells up to which the covariance is factored once instead of being applied to every draw
 
@@ -215,7 +215,7 @@ def critical(inversion: Inversion, level: float) -> float:
     """
     sd = np.sqrt(inversion.variance.ravel())
     cells = int(inversion.identified.sum())
-    draws = min(DRAWS, 2 * LISTED // max(sd.size, 1))
+    draws = min(DEVIATIONS_DRAWN, 2 * LISTED // max(sd.size, 1))
     shown = inversion.identified.ravel() & (sd > 0)
     if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
         return _sidak(cells, level)
@@ -224,7 +224,7 @@ def critical(inversion: Inversion, level: float) -> float:
     return _quantile(inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown], level)
 
 
-def largest(covariance: Floats, level: float, draws: int = DRAWS) -> float:
+def largest(covariance: Floats, level: float, draws: int = DEVIATIONS_DRAWN) -> float:
     """The quantile of the largest |Z| of Gaussian numbers with these correlations, by simulation."""
     return _quantile(correlated(covariance, draws), level)
 

@@ -107,7 +107,7 @@ def spectrum(law: Cells) -> tuple[float, float, float]:
     own, b, c = law.truth - law.same_secret - law.same_useful + law.neither, law.same_secret, law.same_useful
     parts = (own + (b - law.neither) * law.useful, own + (c - law.neither) * law.rows, own)
     # A part on which Q is smaller than rounding, or than what sealing may leave, is not identified.
-    least = max(SLIP, 16 * law.outputs / total if law.bits is not None else 0.0)
+    least = max(SLIP, 16 * law.rows * law.useful / total if law.bits is not None else 0.0)
     s, u, both = (x if abs(x) > least else 0.0 for x in (float(part) / total for part in parts))
     if law.rows == 1:
         return u, u, u
@@ -130,7 +130,7 @@ class CellsInversion:
     def inverse(self) -> FourWeights:
         s, u, both = (1 / x if x else 0.0 for x in self.parts)
         beta, gamma = (s - both) / self.law.useful, (u - both) / self.law.rows
-        delta = (1 - both - beta * self.law.useful - gamma * self.law.rows) / self.law.outputs
+        delta = (1 - both - beta * self.law.useful - gamma * self.law.rows) / self.f.size
         return FourWeights(both + beta + gamma + delta, beta + delta, gamma + delta, delta)
 
     def _shape(self, table: Floats) -> Floats:
@@ -169,15 +169,15 @@ class CellsInversion:
 
     @property
     def identified(self) -> Mask:
-        return np.full(self.raw.shape, self.rank == self.law.outputs)
+        return np.full(self.raw.shape, self.rank == self.f.size)
 
     def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
         noise = multinomial_deviations(self.f.ravel(), self.n, rng, draws)
         return self.inverse.apply(noise.reshape(draws, *self.f.shape)).reshape(draws, -1)
 
     def covariance(self) -> Floats:
-        x = np.eye(self.law.outputs).reshape(-1, *self.f.shape)
-        inverse = self.inverse.apply(x).reshape(self.law.outputs, -1)
+        x = np.eye(self.f.size).reshape(-1, *self.f.shape)
+        inverse = self.inverse.apply(x).reshape(self.f.size, -1)
         f = self.f.ravel()
         mean = inverse @ f
         return np.asarray(((inverse * f) @ inverse.T - np.outer(mean, mean)) / self.n)
@@ -222,7 +222,7 @@ def _cells(mechanism: Mechanism, law: Cells) -> Model:
         return four.apply(p.reshape(shape)).ravel()
 
     return Model(
-        law.outputs, lambda c, n: CellsInversion(law, c.reshape(shape) / n, n, kept), apply, apply,
+        law.rows * law.useful, lambda c, n: CellsInversion(law, c.reshape(shape) / n, n, kept), apply, apply,
         law.matrix,
     )
 

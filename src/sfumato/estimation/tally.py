@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints, find_column
 from sfumato.drawing.manifest import (
+    DECODES,
     METADATA_KEY,
     Manifest,
     Told,
@@ -177,7 +178,8 @@ def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) 
             next="Load the mechanism file that was written with it.",
         )
     if decode is not None and decode != manifest.decode:
-        raise InputError(f"decode is {decode!r}, but the manifest says the rows were written as {manifest.decode!r}.")
+        told = f"{DECODES.get(manifest.decode, 'otherwise')} ({manifest.decode})"
+        raise InputError(f"decode is {decode!r}, but by the manifest the rows were written {told}.")
 
 
 def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
@@ -201,15 +203,30 @@ def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | Non
 
 
 def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
-    """Counts of the rows of a table, batch by batch."""
+    """Counts of the rows of a table, where they are."""
+    columns, size, count = reader = _reader(mechanism, decode)
+    if source.sums is None:
+        return _added(source.batches(columns), reader, decode)
+    for name in columns:
+        find_column(name, source.columns, source.name)
+    few = decode != "symbols" or mechanism.law.meaning != "subset"
+    return Tally(*_counted_there(source, columns, size, count, few=few), decode)
+
+
+def counted(batches: Iterable[pa.RecordBatch], mechanism: Mechanism, decode: str) -> Tally:
+    """Counts of released rows, batch by batch as they come."""
+    return _added(batches, _reader(mechanism, decode), decode)
+
+
+def _reader(mechanism: Mechanism, decode: str) -> Reader:
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
-    columns, size, count = READERS[meaning](mechanism)
-    if source.sums is not None:
-        for name in columns:
-            find_column(name, source.columns, source.name)
-        return Tally(*_counted_there(source, columns, size, count, few=meaning != "subset"), decode)
+    return READERS[meaning](mechanism)
+
+
+def _added(batches: Iterable[pa.RecordBatch], reader: Reader, decode: str) -> Tally:
+    _, size, count = reader
     totals, rows = np.zeros(size, np.int64), 0
-    for batch in source.batches(columns):
+    for batch in batches:
         totals += count(batch, rows, None)
         rows += batch.num_rows
     return Tally(totals.astype(float), rows, decode)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.errors import FileFormatError, InputError, OutputError
+from sfumato.errors import FileFormatError, InputError, OutputError, option
 from sfumato.ledgers.persons import Marks, Persons, spellings
 
 RESERVED, DELIVERED, VOID = "reserved", "delivered", "void"
@@ -91,7 +91,10 @@ CREATE TABLE IF NOT EXISTS persons (
 def connected(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     """The ledger, checked to be one; errors of SQLite in words."""
     if not path.exists() and not create:
-        raise InputError(f"there is no ledger at {path}.")
+        raise InputError(
+            f"there is no ledger at {path.absolute()}",
+            next=f"A release makes one beside its table; name it with {option('--ledger FILE', 'Ledger(path)')}.",
+        )
     if not path.parent.is_dir():
         raise OutputError(f"the folder {path.parent} does not exist", next="Create it first.")
     connection = None

@@ -96,7 +96,7 @@ class Ledger:
     def booking(self, flow: Flow, target: Target, account: Account) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
         people, memoise, person = tidy(account.people or ""), account.memoise, account.person
-        if flow.stream.seeded:
+        if flow.drawer.stream.seeded:
             raise InputError(
                 "a seeded release is not for release, so it has no place in a ledger", next="Leave out the seed."
             )

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from sfumato.alphabet import Column, find_column
 from sfumato.drawing.randomness import names_of
 from sfumato.errors import At, DataError, InputError
-from sfumato.releasing.flow import reading
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Ints
@@ -124,7 +123,7 @@ def seen(key: bytes, flow: Flow, person: str | None = None, *, checksum: str | N
                 f"this machine; {flow.source.name} cannot", next="Write it to a file first.",
             )
         return Seen()
-    columns = list(reading(flow.mechanism))
+    columns = list(flow.drawer.reading)
     if person is None:
         return Seen(_unbound(key, flow, columns))
     find_column(person, flow.source.columns, flow.source.name)

@@ -144,6 +144,11 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
         data = _content(path)
     except OSError as error:
         raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
+    if not data.lstrip().startswith(b"{"):
+        raise FileFormatError(
+            "is not a mechanism file", next="That of a release lies beside its table, as NAME.mechanism.json.",
+            where=path,
+        )
     with _as_format_error(path):
         documents.parsed(data)  # within the limits of size, depth and digits
     try:

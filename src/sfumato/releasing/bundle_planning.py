@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.bundles import bundle
 from sfumato.bundles.plans import worth
 from sfumato.bundles.sharing import TurnLayout
-from sfumato.decimals import capitalised
+from sfumato.decimals import capitalised, percent
 from sfumato.designers import design
 from sfumato.designers.aiming import worth_of_one
 from sfumato.errors import InputError, binned, listed, option
@@ -51,8 +51,8 @@ def rival(wishes: Wishes, joint: Joint) -> str | None:
     if share <= one:
         return None
     return (
-        f"a bundle is expected to be worth {share:.2%} of the rows for a column, one mechanism for all {len(sizes)} "
-        f"columns {one:.2%} ({ONE} for that one)"
+        f"a bundle is expected to be worth {percent(share)} of the rows for a column, one mechanism for all "
+        f"{len(sizes)} columns {percent(one)} ({ONE} for that one)"
     )
 
 

@@ -14,7 +14,7 @@ from sfumato.errors import At, DataError, option
 from sfumato.sources.delimited import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
-MOST_PIECES = 1 << 16  # combinations of labels that are kept ready as text
+READY_PIECES = 1 << 16  # combinations of labels that are kept ready as text
 MOST_READY = 64  # sets of dictionaries for which they are
 
 
@@ -59,7 +59,7 @@ class CsvText:
             if not pa.types.is_dictionary(column.type) or column.type.value_type != pa.string():
                 break
             pieces *= len(column.dictionary) + 1
-            if pieces > MOST_PIECES:
+            if pieces > READY_PIECES:
                 break
             run.append(column)
         return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +25,10 @@ from sfumato.atomic import (
     drafts,
     publish_all,
 )
-from sfumato.certification.outward import log_up
-from sfumato.certification.together import about_record, anywhere, drawn_for
-from sfumato.composing.composition import AS_GOOD_AS_KNOWN
+from sfumato.composing.composition import AS_GOOD_AS_KNOWN, tell_at_most
 from sfumato.decimals import at_most, with_unit
 from sfumato.drawing.manifest import manifest_path
-from sfumato.errors import WHOLE, OutputError, SfumatoError
+from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.mechanism.bundle import any_record
@@ -212,7 +209,8 @@ class StoreDraft:
 
     @property
     def size(self) -> int:
-        return sum(size_of(self._draft(name)) for name in self.names)
+        with as_output_error(self.target):
+            return sum(size_of(self._draft(name)) for name in self.names)
 
     def open(self, name: str) -> NativeFile:
         place = self._draft(name)
@@ -290,12 +288,7 @@ def released_already(source: Source) -> Notice | None:
 
 
 def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
-    """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
-
-    Levels for any distribution add up, whatever the columns and the counts of each were, where the secret has the same
-    labels; labels of one release may merge what another tells apart, and then levels about the whole record do. Noisy
-    counts that were used again are paid for once.
-    """
+    """A sentence about mechanisms for the same secret in the folder of the release; none where there are none."""
     folder = files.mechanism.parent if isinstance(files.mechanism, Path) else None
     found: list[tuple[str, Mechanism | Bundle]] = []
     for path in [] if folder is None else sorted(folder.glob("*.mechanism.json"))[:LOOKED]:
@@ -309,11 +302,9 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
             found.append((path.name, other))
     if not found:
         return ()
-    every = [mechanism, *(other for _, other in found)]
-    price = anywhere if all(m.secret == mechanism.secret for m in every) else about_record
-    total = math.fsum(log_up(price(m).ratio) for m in every) + drawn_for(every)[0]
-    names = ", ".join(name for name, _ in found)
+    total, names = tell_at_most([mechanism, *(other for _, other in found)]), [name for name, _ in found]
     what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
         f"together they tell at most {with_unit(at_most(total, 4), 'nat')}, whoever looks"
     )
-    return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose)",)
+    there = f"there {'is' if len(names) == 1 else 'are'} {listed(names)}"
+    return (f"about the same secret {there}: if these are the same people, {what} (sfumato compose)",)

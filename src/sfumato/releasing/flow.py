@@ -18,10 +18,9 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.certification import Certificate
 from sfumato.certification.certificate import certify_any
-from sfumato.drawing.decoding import GUESS, Decoder, decoder
+from sfumato.drawing.decoding import GUESS, Drawer
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
-from sfumato.drawing.randomness import Memo, Stream
-from sfumato.drawing.sampling import BundleSampler, Draws, Sampler
+from sfumato.drawing.randomness import Memo
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.overlapping import ahead, in_order
@@ -30,7 +29,6 @@ from sfumato.sources.places import Where
 from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Array
     from sfumato.drawing.compiled import TextCodes
     from sfumato.frames import Record
 
@@ -38,11 +36,6 @@ Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
 C = TypeVar("C")
 Target = Where | str | os.PathLike[str] | None  # where rows go; None: to a program
-
-
-def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
-    """The columns that are read, in the order of the input code."""
-    return (*(made.secret.columns if made.reads == "both" else ()), *made.useful.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +61,8 @@ class Flow:
     coded: dict[str, str]  # a column of the mechanism → the source's name for it
     private: tuple[str, ...]  # the source's names for secret and useful columns, read or not
     kept: tuple[str, ...]
-    sampler: Sampler | BundleSampler
-    decoder: Decoder
+    drawer: Drawer
     order: tuple[int, ...]  # of the output columns, as the source has them
-    stream: Stream
     compared: dict[str, str] = field(default_factory=dict)  # of a secret that is promised about and not read
     text: dict[str, TextCodes] = field(default_factory=dict)
     memo: Memo | None = None  # answers are remembered rather than drawn anew
@@ -81,7 +72,7 @@ class Flow:
 
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
-        made, stream = checked.mechanism, Stream.of(options.seed)
+        made = checked.mechanism
         private = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
         coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
         if len(set(coded.values())) != len(coded):
@@ -90,15 +81,12 @@ class Flow:
             made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
         )
         compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
-        for name in (*coded.values(), *compared.values()):
-            find_column(name, source.columns, source.name)
-        source.check_reading({*coded.values(), *compared.values()})
+        source.check_reading((*coded.values(), *compared.values()))
         own = (*private[0].values(), *private[1].values())
         kept = kept_columns(options.keep, source, own)
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
-        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
-        decoding = decoder(made, options.decode, stream)
-        names = [c.name for c in decoding.columns]
+        drawer = Drawer.of(made, options.decode, options.seed)
+        names = [c.name for c in drawer.decoder.columns]
         clash = set(names) & set(kept)
         if clash:
             raise InputError(f"{min(clash)!r} cannot be kept: the output has a column of that name already.")
@@ -114,7 +102,7 @@ class Flow:
         for name in rows:
             find_column(name, source.columns, source.name)
         return cls(
-            source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared,
+            source, checked, told, coded, own, kept, drawer, order, compared,
             imprint=options.imprint, id=rows,
         )
 
@@ -129,7 +117,7 @@ class Flow:
 
     @property
     def columns(self) -> list[OutputColumn]:
-        found = [*self.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
+        found = [*self.drawer.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
         return [found[i] for i in self.order]
 
     @property
@@ -158,35 +146,17 @@ class Flow:
         for column in self.mechanism.secret.columns:  # a promise about other labels than these says nothing of these
             if column.name in self.compared:
                 self._column_codes(column, batch.column(self.compared[column.name]), first_row)
-        drawn = self._drawn(batch, first_row)
-        arrays = self.decoder.arrays(drawn, first_row)
+        reading, coded = self.drawer.reading, self.coded
+        codes = {c.name: self._column_codes(c, batch.column(coded[c.name]), first_row) for c in reading}
+        people = None if self.memo is None else batch.column(self.memo.column)
+        arrays = self.drawer.arrays(codes, first_row, self.memo, people)
         arrays += [batch.column(name) for name in self.kept]
         names = [c.name for c in self.columns]
         return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
 
-    def _drawn(self, batch: pa.RecordBatch, first_row: int) -> Array:
-        """Answers to input codes x = s·|U| + u, narrow where they fit; of a bundle, to the codes of each column."""
-        made, columns = self.mechanism, reading(self.mechanism)
-        each = {c.name: self._column_codes(c, batch.column(self.coded[c.name]), first_row) for c in columns}
-        if isinstance(made, Bundle):
-            assert isinstance(self.sampler, BundleSampler)
-            return self._answers(self.sampler, each, batch, first_row)
-        assert isinstance(self.sampler, Sampler)
-        kind = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
-        total: Array = each[columns[0].name].astype(kind, copy=False)
-        for column in columns[1:]:
-            total = total * kind(column.size) + each[column.name]
-        return self._answers(self.sampler, total, batch, first_row)
-
-    def _answers(self, sampler: Draws[C], codes: C, batch: pa.RecordBatch, first_row: int) -> Array:
-        """Drawn, or remembered."""
-        if self.memo is None:
-            return sampler.draw(codes, first_row)
-        return sampler.drawn(codes, sampler.remembered(self.memo, batch.column(self.memo.column), codes, first_row))
-
     def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
         """Codes of one column, by the compiled way for plain text once numba is there."""
-        if self.sampler.compiled and values.type == pa.string():
+        if self.drawer.sampler.compiled and values.type == pa.string():
             if column.name not in self.text:
                 from sfumato.drawing.compiled import TextCodes
 
@@ -201,11 +171,11 @@ class Flow:
         return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: self.manifest(rows).encoded()})
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
-        compiled = engine == "local" and self.sampler.compiled
+        compiled = engine == "local" and self.drawer.sampler.compiled
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
-            randomness=self.stream.description, entry=self.entry, imprint=self.imprint,
+            randomness=self.drawer.stream.description, entry=self.entry, imprint=self.imprint,
         )
 
 

@@ -58,7 +58,7 @@ OTHER_DATA = option("--design-from reference.csv", "reference=")
 COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Notice:
     """Something that nobody may miss. `errors.spelled` chooses how its options are written."""
 
@@ -67,6 +67,9 @@ class Notice:
 
     def __str__(self) -> str:
         return spelled("\n".join((self.title, *self.paragraphs)))
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def notices_of(mechanism: Mechanism | Bundle, file: str, table: str) -> Iterator[Notice]:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-DEPTH, WORKERS = 3, 2  # items that wait for another thread, and threads that share work
+DEPTH, DRAWING_THREADS = 3, 2  # items that wait for another thread, and threads that share work
 
 
 class _Mark(enum.Enum):
@@ -112,12 +112,12 @@ class Stopped(Exception):
 
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """work(item) for every item, done by a few threads, given back in order."""
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="sfumato draw") as pool:
+    with ThreadPoolExecutor(DRAWING_THREADS, thread_name_prefix="sfumato draw") as pool:
         waiting: deque[Future[R]] = deque()
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > WORKERS:
+                if len(waiting) > DRAWING_THREADS:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

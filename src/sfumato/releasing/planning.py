@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
-from sfumato.decimals import BITS, SHORT, at_least, at_most
+from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
 from sfumato.designers.aiming import Foreseen, foreseen
 from sfumato.designers.base import RELATIVE
-from sfumato.errors import At, InputError, listed, option, unknown
+from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
@@ -51,9 +51,13 @@ class Plan:
     rows: int | None = None  # that were counted
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(x if isinstance(x, Note) else Note(x) for x in self.notes))
+
     def __repr__(self) -> str:
         rows = f", {self.rows:,} rows counted" if self.rows else ""
-        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]), *self.notes]
+        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]),
+                 *map(str, self.notes)]
         return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
 
     def foreseen(self) -> Foreseen | None:
@@ -82,7 +86,7 @@ class Plan:
         """
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
-                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
+                f"the release would be worth {percent(told.share)} of its {told.n:,} rows to whoever estimates from it",
                 next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
                 "--anyway releases it all the same.",
             )
@@ -199,7 +203,9 @@ class Counted:
         exact = found.source is None and found.within.joint.noise is None
         seen = learned(self.joint.learned) if exact else ()
         told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
-        mechanism = replace(made.mechanism, source=self.origin if exact else found.source or made.mechanism.source)
+        mechanism, source = made.mechanism, self.origin if exact else found.source
+        if source not in (None, mechanism.source):
+            mechanism = replace(mechanism, source=source)
         return Plan(
             self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
             kept=self._kept(found.kept), rows=self.joint.n if self.origin not in ("reference", "split") else None,
@@ -272,9 +278,9 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     for name, column in free.items():
         shown = ", ".join(f"{x:g}" for x in column.cuts or ())
         listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
-    for doubt in (x for c in columns for x in c.doubts):
+    for doubt in joint.notes[len(source.reading.said):]:
         listener.say(f"{doubt}.")
-    return replace(joint, learned=(*joint.learned, *free))
+    return replace(joint, learned=(*joint.learned, *free)) if free else joint
 
 
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
@@ -301,7 +307,7 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
 
 def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
-    kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
+    kind = f"{wishes.distance or 'squared'} " if made.mechanism.method == "distortion" else ""
     texts = {
         "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
         f"is below {at_least(made.bound)}",

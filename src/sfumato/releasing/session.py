@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
@@ -25,17 +25,18 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.atomic import Drafted, as_output_error, publish_all
+from sfumato.atomic import Drafted, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
-from sfumato.estimation import estimate, tidy_csv
-from sfumato.mechanism import Bundle, known
+from sfumato.estimation import tidy_csv
+from sfumato.estimation.estimates import estimate_drawn
+from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.releasing.basis import counting_within
-from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
-from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress, Target
-from sfumato.releasing.notices import Listener, Silent
+from sfumato.releasing.files import Files, can_report, earlier_releases, mechanism_bytes, released_already
+from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Names, Progress, Target
+from sfumato.releasing.notices import Listener, Notice, Silent
 from sfumato.releasing.overlapping import Beside
 from sfumato.releasing.planning import Plan, given, planned, say_of
 from sfumato.releasing.wishes import Wishes
@@ -75,6 +76,7 @@ class Release:
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # columns of the table that are not in the release
     account: Mapping[str, Datum] | None = None  # what the ledger says about these people, with this release
+    mechanism: Mechanism | Bundle | None = None  # that the rows went through
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +126,16 @@ class Session:
         self.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
         self.plan.check_worth(told, anyway=anyway)
 
+    def warn(self, files: Files, warn: Callable[[Notice], None]) -> None:
+        """Say what becomes public with the files, and what is missing among them."""
+        again = released_already(self.source)
+        told = () if self.plan is None else self.plan.notices(str(files.mechanism))
+        for one in (*(() if again is None else (again,)), *told):
+            warn(one)
+        if files.report is None and not can_report():
+            self.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
+                              "the files of this release (sfumato report).")
+
     def check(
         self, options: DrawOptions | None = None, account: Account | None = None, *, allow_unclaimed: bool = False
     ) -> Drawing:
@@ -154,11 +166,10 @@ class Drawing:
         flow = self.flow.at(place)
         with place, files.drafts() as made:
             rows, found, notes = self._consumed(flow, files, made["table"], estimating)
-            with as_output_error(files.table):
-                manifest = flow.manifest(rows, made["table"].size)
+            manifest = flow.manifest(rows, made["table"].size)
             done = Release(
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,
-                (*self.plan.notes, *uncounted, *notes), flow.left_out, place.account,
+                (*self.plan.notes, *uncounted, *notes), flow.left_out, place.account, flow.mechanism,
             )
             made["manifest"].fill(manifest.encoded())
             for name, content in self._documents(files, done):
@@ -223,7 +234,8 @@ class Drawing:
         self, flow: Flow, files: Files, draft: Drafted, estimating: bool
     ) -> tuple[int, Estimate | BundleEstimate | None, tuple[str, ...]]:
         """Draw every batch once: one consumer writes it, another counts it for the estimate."""
-        counting = Beside(partial(_estimate, flow)) if estimating else None
+        estimated = partial(estimate_drawn, mechanism=flow.mechanism, decode=flow.decode)
+        counting = Beside(estimated) if estimating else None
         rows = 0
         with (
             counting_within(self.plan.part), counting or contextlib.nullcontext(lambda batch: None) as count,
@@ -233,7 +245,7 @@ class Drawing:
                 write(batch)
                 count(batch)
                 rows += batch.num_rows
-        if rows > ROWS_WORTH_NUMBA and not flow.sampler.compiled:
+        if rows > ROWS_WORTH_NUMBA and not flow.drawer.sampler.compiled:
             self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
         if counting is None:
             return rows, None, ()
@@ -271,14 +283,41 @@ class Drawing:
             yield "private_report", page.encode()
 
 
-def _estimate(flow: Flow, batches: Iterator[pa.RecordBatch]) -> Estimate | BundleEstimate:
-    """The distribution behind released batches, as they come."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """A release as it is asked for, from a table to files: with a mechanism file, or by a design."""
 
-    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return (batch.select([*coded, *kept]) for batch in batches)
+    source: Source
+    files: Files
+    options: DrawOptions
+    account: Account
+    wishes: Wishes | None  # None: there is a mechanism
+    mechanism: Where | None = None
+    reference: Where | None = None
+    split: float | None = None
+    anyway: bool = False  # also what is worth next to nothing
+    force: bool = False
 
-    source = Source("the released table", tuple(c.name for c in flow.columns), read, once=True)
-    return estimate(source, flow.mechanism, decode=flow.decode)
+    @contextlib.contextmanager
+    def released(self, listener: Listener, warn: Callable[[Notice], None]) -> Iterator[Release]:
+        """All steps in their order. What nobody may miss is said before a row is drawn, and what the block says of the
+        release is worded before the first file gets its name."""
+        session, options = Session.open(self.source, listener), self.options
+        if self.wishes is not None:
+            session = session.design(
+                self.wishes, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed
+            )
+            session.foresee(anyway=self.anyway)
+        elif self.mechanism is not None:
+            session = session.load(self.mechanism, named(options.secret), named(options.useful))
+        session.warn(self.files, warn)
+        with session.check(options, self.account).written(self.files, force=self.force) as done:
+            yield done
+
+
+def named(columns: Names) -> Sequence[str]:
+    """The names of columns, none where nobody named any."""
+    return (columns,) if isinstance(columns, str) else columns or ()
 
 
 def check_partition(divided: Sequence[str], flow: Flow) -> None:

@@ -10,21 +10,21 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_anything
-from sfumato.decimals import in_a_hundred
+from sfumato.decimals import in_a_hundred, total
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.measures import Measure, lines_of, listed, seen_from_secret
-from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth
+from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth, witnessed
 from sfumato.tolerances import CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
+USUAL_BELIEFS = (0.01, 0.1, 0.25, 0.5, 0.75)
 UNBOUNDED = ("mi", "leakage")  # averages and sums over outputs bound no single belief
 
 
@@ -80,7 +80,7 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
 
 def promised(
     claim: Claim | Promise, within: str, certificate: Certificate | None, confidence: float | None,
-    witness: tuple[tuple[str, str], ...] = (), told: tuple[str, ...] = (), capped: float | None = None,
+    told: tuple[str, ...] = (), capped: float | None = None,
 ) -> PromiseFigures:
     """A claim and what was proved of it, with what it allows of beliefs."""
     level = claim.epsilon if certificate is None else float(certificate.level)
@@ -88,9 +88,9 @@ def promised(
     return PromiseFigures(
         claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
         certificate is not None and certificate.holds, confidence,
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
+        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in USUAL_BELIEFS if bounded(claim.notion)),
         tuple((where, float(x), math.exp(x) if x < EXPONENT else math.inf) for where, x in elsewhere.items()),
-        witness, claim.title, told, capped,
+        () if certificate is None else witnessed(certificate), claim.sentence, claim.title, told, capped,
     )
 
 
@@ -174,9 +174,10 @@ def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Certific
     if joint is None or claim is None or joint.secret.size < 2:
         return ()
     known, spent = bounded(claim.notion), 0.0 if joint.noise is None else joint.noise.epsilon
-    level = spent + (claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
+    level = total(spent, claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
     first = in_a_hundred(most_guessed(joint.p_secret, level, claim.notion)) if known else None
-    anywhere = level if claim.within is None and claim.notion == "ldp" else spent + _anywhere(mechanism, certificate)
+    wider = claim.within is not None or claim.notion != "ldp"
+    anywhere = total(spent, _anywhere(mechanism, certificate)) if wider else level
     given = [(float(p), column / p) for p, column in zip(joint.p_useful, joint.p.T, strict=True) if p > 0]
     second = math.fsum(p * most_guessed(q, anywhere, "rldp") for p, q in given)
     before = float(joint.p.max(axis=0).sum())

@@ -14,6 +14,7 @@ from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.counting import joint_codes
 from sfumato.certification.together import about_record, drawn_for
 from sfumato.decimals import in_a_hundred
+from sfumato.decimals import total as summed
 from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
@@ -21,7 +22,7 @@ from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import record_of
 from sfumato.reporting.attack import imprint_of, most_guessed, promised
 from sfumato.reporting.figures import (
-    ROWS,
+    USUAL_ROWS,
     DesignData,
     Facts,
     Glance,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-PAIRS = 60  # tables of two columns that are listed
+LISTED_PAIRS = 60  # tables of two columns that are listed
 Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
 
 
@@ -53,7 +54,7 @@ def bundle_facts(
     """The facts of a public report, or of a private one when the true tables are given."""
     secret, useful = ", ".join(bundle.secret.names), ", ".join(bundle.useful.names)
     kept = [] if manifest is None else [c.name for c in manifest.columns if c.role == "kept"]
-    exact = _precision(bundle, ROWS if released is None else released.n)
+    exact = _precision(bundle, USUAL_ROWS if released is None else released.n)
     rows = None if released is None else _rows(bundle, released, level, truth)
     columns = () if rows is None else tuple(side for side in rows.sides if side.role == "useful")
     table = () if manifest is None else tuple(c.name for c in manifest.columns)
@@ -138,9 +139,9 @@ def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser,
     if claim is None or size < 2:
         return ()
     spent = drawn_for([bundle])[0]
-    level = spent + (claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
+    level = summed(spent, claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
     found = None if certificate is None else certificate.elsewhere.get("any distribution")
-    anywhere = level if found is None else spent + float(found)
+    anywhere = level if found is None else summed(spent, float(found))
     even = np.full(size, 1 / size)
     after = [in_a_hundred(most_guessed(even, x, "rldp")) for x in (level, anywhere)]
     return (
@@ -152,12 +153,12 @@ def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser,
 def _rows(bundle: Bundle, found: BundleEstimate, level: float, truth: Truth | None) -> RowFigures:
     sides = {names: _side(bundle, found.table(*names), level, truth) for names in found.names}
     pairs = sorted((n for n in sides if len(n) == 2), key=lambda n: -_dependence(found.table(*n).p))
-    left = len(pairs) - PAIRS
+    left = len(pairs) - LISTED_PAIRS
     told = f"{left} tables of two columns that tell less are not listed here; NAME.tables.csv has all."
     return RowFigures(
         found.n, "symbols", "inverse", level, tuple(side for names, side in sides.items() if len(names) == 1),
         (told,) if left > 0 else (),
-        tables=tuple(sides[names] for names in pairs[:PAIRS]),
+        tables=tuple(sides[names] for names in pairs[:LISTED_PAIRS]),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,43 +11,20 @@ from sfumato.decimals import BIT, percent
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
-from sfumato.estimation.estimates import foreseen
-from sfumato.estimation.inversion import Inversion
+from sfumato.estimation.estimates import foreseen_errors
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism, Unary
+from sfumato.mechanism import Claim, Mechanism, Unary
 from sfumato.mechanism.law import scale
 from sfumato.mechanism.mechanism import mean_law
-from sfumato.reporting.attack import PRIORS, bounded, worst_belief
-from sfumato.reporting.figures import Curve, Heat, PrecisionFigures, Series, Suspect
+from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
+from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
-
-LISTED_LAW = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
-
-
-def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[float | None, ...]:
-    """Root mean square standard errors of the shares of the secret and of the useful variable from n rows.
-
-    They are those of the unbiased linear estimate when the rows follow the joint, so they are known before a row is
-    released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
-    """
-    closed = mechanism.law.kind in ("cells", "constant", "unary")
-    if not closed and mechanism.outputs * mechanism.inputs > LISTED_LAW:
-        return (None, None)
-    whole = foreseen(mechanism, joint, n, decode)
-    if whole is None:
-        return (None, None)
-    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
-    return secret, _spread(whole.marginal(1))
-
-
-def _spread(side: Inversion) -> float:
-    return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
 
 
 def precision_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[PrecisionFigures, ...]:
     """What the rows are worth: errors with the protection and without it, p(1 − p)/n."""
-    errors = errors_of(mechanism, joint, n, decode)
+    errors = foreseen_errors(mechanism, joint, n, decode)
     sides = [("secret", mechanism.secret, joint.p_secret), ("useful", mechanism.useful, joint.p_useful)]
     return tuple(
         PrecisionFigures(", ".join(alphabet.names), role, n, error, _plain(p, n))
@@ -78,8 +54,13 @@ SEARCHED = ("ballopt", "polyopt")  # by work, not by time: the same curve on eve
 NAMED_VALUES = 4  # values of the secret whose shares are offered as beliefs
 
 
+def most_bits(mechanism: Mechanism, claim: Claim, joint: Joint, epsilon: float) -> float:
+    """No mechanism with this promise at a level keeps more of a record."""
+    return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
+
+
 def curve_of(
-    mechanism: Mechanism, joint: Joint, n: int, kept: float | None, error: float | None, suspects: Sequence[Suspect]
+    mechanism: Mechanism, joint: Joint, n: int, cost: Cost, error: float | None, suspects: Sequence[Suspect]
 ) -> Curve | None:
     """The trade-off around a mechanism's promise, or None for a promise that has no such curve."""
     claim = mechanism.claim
@@ -87,18 +68,17 @@ def curve_of(
         return None
     stops = _stops(claim.epsilon)
     ends = np.linspace(0, stops[-1], CURVE_POINTS)
-    whole = joint.entropy if mechanism.reads == "both" else joint.entropy_useful
 
     def limit(epsilon: float) -> float:
-        return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
+        return most_bits(mechanism, claim, joint, epsilon)
 
-    priors = [(f"{p:.0%}", p) for p in PRIORS]
-    priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before)
-               for s in suspects[:NAMED_VALUES]]
+    shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:NAMED_VALUES]]
+    usual = [("", "", 0, p) for p in USUAL_BELIEFS]
+    priors = [(f"{lead}{percent(p, digits)}{more}", p) for lead, more, digits, p in (*usual, *shares)]
     return Curve(
-        stops, stops.index(claim.epsilon), whole / BIT, tuple(limit(x) for x in stops),
-        tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (kept, error)),
-        kept, error, n,
+        stops, stops.index(claim.epsilon), cost.whole, tuple(limit(x) for x in stops),
+        tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (cost.kept, error)),
+        cost.kept, error, n,
         tuple(priors) if bounded(claim.notion) else (),
         tuple(tuple(worst_belief(p, x, claim.notion) for x in stops) for _, p in priors)
         if bounded(claim.notion) else (),
@@ -141,7 +121,7 @@ def _along(
         if here is not None and mechanism.claim is not None and epsilon == mechanism.claim.epsilon:
             return here
         found = _best(mechanism, joint, epsilon, methods, notion)
-        return (None, None) if found is None else (found[1] / BIT, errors_of(found[0], joint, n)[1])
+        return (None, None) if found is None else (found[1] / BIT, foreseen_errors(found[0], joint, n)[1])
 
     bits, errors = zip(*(at(epsilon) for epsilon in stops), strict=True)
     return Series(key, label, bits, errors)
@@ -169,7 +149,7 @@ def _best(
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
 
 
-SHOWN_CELLS = 24  # rows and columns of the picture
+PICTURED = 24  # rows and columns of the picture
 
 
 def heat_of(mechanism: Mechanism) -> Heat:
@@ -208,22 +188,22 @@ def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
 
 
 def _likeliest_inputs(mechanism: Mechanism, inputs: int) -> Ints:
-    if inputs <= SHOWN_CELLS:
+    if inputs <= PICTURED:
         return np.arange(inputs)
     if mechanism.joint is None:
-        return np.arange(SHOWN_CELLS)
+        return np.arange(PICTURED)
     p = mechanism.input_law(mechanism.joint)
-    return np.sort(np.argsort(-p, kind="stable")[:SHOWN_CELLS])
+    return np.sort(np.argsort(-p, kind="stable")[:PICTURED])
 
 
 def _shown_outputs(mechanism: Mechanism, columns: Ints, inputs: int, outputs: int) -> tuple[Ints, Floats | None]:
     """The outputs of the picture, and P(y) of all of them."""
     mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
-    if outputs <= SHOWN_CELLS:
+    if outputs <= PICTURED:
         return np.arange(outputs), mean
     if mechanism.law.meaning in ("cell", "useful") and outputs == inputs:
         return columns, mean
-    return np.arange(SHOWN_CELLS) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:SHOWN_CELLS]), mean
+    return np.arange(PICTURED) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:PICTURED]), mean
 
 
 def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:

@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
-from sfumato.decimals import BIT, at_most, capitalised
+from sfumato.decimals import BIT, at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
@@ -24,9 +24,9 @@ from sfumato.reporting.attack import (
     promised,
 )
 from sfumato.reporting.attack import worth_of as glanced_worth
-from sfumato.reporting.drawn_figures import curve_of, heat_of, precision_of
+from sfumato.reporting.drawn_figures import curve_of, heat_of, most_bits, precision_of
 from sfumato.reporting.figures import (
-    ROWS,
+    USUAL_ROWS,
     Attack,
     Cost,
     Curve,
@@ -43,15 +43,14 @@ from sfumato.reporting.figures import (
     SideFigures,
 )
 from sfumato.uncertainty import Anything
-from sfumato.utility import ceiling, mutual_information
+from sfumato.utility import mutual_information
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Floats
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
-    from sfumato.frames import Datum
 
-CELLS = 24  # cells of the table that are listed
+TABLE_CELLS = 24  # cells of the table that are listed
 
 
 def _bits(nats: float) -> float:
@@ -62,17 +61,12 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     claim = mechanism.claim
     if claim is None:
         return None
-    witness = {} if certificate is None else certificate.witness
     return promised(
         claim, "everything" if claim.within is None else claim.within.kind, certificate,
-        getattr(claim.within, "confidence", None), tuple((str(k), _text(v)) for k, v in witness.items()),
-        tuple(capitalised(told.sentence) + "." for told in promises(mechanism, certificate)),
+        getattr(claim.within, "confidence", None),
+        tuple(told.sentence for told in promises(mechanism, certificate)),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
-
-
-def _text(value: Datum) -> str:
-    return " · ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
@@ -83,7 +77,7 @@ def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
         kept = _bits(mutual_information(mechanism, joint))
     claim = mechanism.claim
     if claim is not None and claim.notion != "leakage":
-        limit = _bits(ceiling(joint, claim.epsilon, reads=mechanism.reads, notion=claim.notion))
+        limit = most_bits(mechanism, claim, joint, claim.epsilon)
     share = None if kept is None or whole <= 0 else kept / whole
     return Cost(kept, whole, limit, share, None if kept is None or not limit else kept / limit)
 
@@ -114,7 +108,7 @@ def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideF
     known, true = bool(found.identifiable.cells.all()), None
     if truth is not None:
         true = truth.p if m.reads == "both" else truth.p_useful
-    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, CELLS)
+    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, TABLE_CELLS)
 
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
@@ -149,14 +143,15 @@ def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None, lev
     return Private(truth.n, cost.kept, cost.whole, *compared)
 
 
-def seal_of(mechanism: Mechanism, certificate: Certificate | None) -> Seal | None:
+def seal_of(mechanism: Mechanism, promise: PromiseFigures | None, certificate: Certificate | None) -> Seal | None:
     """What tells this file from every other, and what its proof rests on."""
-    if not mechanism.sealed or mechanism.claim is None:
+    bits = mechanism.law.bits
+    if bits is None or promise is None:
         return None
-    joint = mechanism.joint
+    record = record_of(mechanism)
     return Seal(
-        record_of(mechanism).checksum, None if joint is None else joint.fingerprint, mechanism.law.bits or 0,
-        mechanism.claim.sentence, "" if certificate is None else certificate.basis,
+        record.checksum, None if record.design is None else record.design.fingerprint, bits,
+        promise.sentence, "" if certificate is None else certificate.basis,
         () if certificate is None else tuple(
             f"{c.title or c.notion.upper()}: {limit(c.level)} proved, {at_most(c.epsilon)} promised"
             for c in certificate.also
@@ -171,9 +166,9 @@ def worth_of(
     seen = outputs_by_secret(mechanism, joint)
     attack = None if seen is None else attack_of(mechanism, joint, seen)
     leaks = () if seen is None else leaks_of(joint, seen)
-    n, decode = (joint.n or ROWS, "symbols") if released is None else (released.n, released.decode)
+    n, decode = (joint.n or USUAL_ROWS, "symbols") if released is None else (released.n, released.decode)
     exact = precision_of(mechanism, joint, n, decode)
-    curve = curve_of(mechanism, joint, n, cost.kept, exact[-1].error, attack.suspects if attack else ())
+    curve = curve_of(mechanism, joint, n, cost, exact[-1].error, attack.suspects if attack else ())
     return attack, leaks, exact, curve
 
 
@@ -194,15 +189,16 @@ def facts_of(
     )
     sides = () if released is None else tuple(side_of(m, "useful", level) for m in released.useful.by_column())
     table = () if manifest is None else tuple(c.name for c in manifest.columns)
+    promise = promise_of(mechanism, certificate)
     glance = Glance(
         guessers_of(mechanism, joint, certificate), sides, glanced_worth(exact), table, imprint_of(manifest)
     )
     return Facts(
         title or f"Release of {useful} with {secret} protected", mechanism.method, mechanism.reads, secret, useful,
-        mechanism.secret.size, mechanism.useful.size, promise_of(mechanism, certificate), cost,
+        mechanism.secret.size, mechanism.useful.size, promise, cost,
         None if joint is None else design_data(mechanism, joint),
         heat_of(mechanism), None if released is None else rows_of(released, level, truth), tuple(columns),
         manifest is not None and manifest.randomness != "system", file, attack, leaks, LDP().level(mechanism), exact,
-        curve, seal_of(mechanism, certificate),
+        curve, seal_of(mechanism, promise, certificate),
         glance, None if truth is None else private_part(mechanism, truth, released, level),
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 
-SHOWN = 40  # values of a variable that are listed
-ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
+
+LISTED_VALUES = 40  # values of a variable that are listed
+USUAL_ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
-LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
+WORTH_LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
 SHADES = 10  # steps of colour
 
 
@@ -31,9 +35,23 @@ class PromiseFigures:
     beliefs: tuple[tuple[float, float], ...]  # belief before, greatest belief after
     elsewhere: tuple[tuple[str, float, float], ...]  # where, level, factor
     witness: tuple[tuple[str, str], ...]
+    sentence: str = ""  # the claim
     title: str = ""  # the notion's name, with its orders
     told: tuple[str, ...] = ()  # who learns how much, in words
     capped: float | None = None  # promised for any distribution, as a second promise
+
+
+def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    """Where the level is attained, as texts."""
+    found = certificate.witness.items()
+    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
+
+
+def placed(witness: tuple[tuple[str, str], ...]) -> str:
+    """Where the level is attained, for whoever checks it."""
+    found = dict(witness)
+    versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
+    return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
 
 
 @dataclass(frozen=True)
@@ -208,7 +226,7 @@ class SideFigures:
     @classmethod
     def of(
         cls, name: str, role: str, identified: bool, text: Callable[[int], str], p: Floats,
-        interval: tuple[Floats, Floats], truth: Floats | None, most: int = SHOWN,
+        interval: tuple[Floats, Floats], truth: Floats | None, most: int = LISTED_VALUES,
     ) -> SideFigures:
         """Estimates with their intervals, the largest first, beside the truth where it is given."""
         p, low, high = (x.ravel() for x in (p, *interval))
@@ -299,7 +317,7 @@ class Worth:
 
     @property
     def little(self) -> bool:
-        return not self.fixed or (self.equal is not None and self.share < LITTLE)
+        return not self.fixed or (self.equal is not None and self.share < WORTH_LITTLE)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.decimals import BITS, at_least, at_most, sure, with_unit
+from sfumato.decimals import BITS, at_least, at_most, capitalised, sure, with_unit
 from sfumato.designers.choose import METHODS
+from sfumato.drawing.manifest import DECODES
 from sfumato.reporting.figures import Facts, PromiseFigures
 
 WITHIN = {
@@ -47,12 +48,6 @@ SOURCES = {
     ),
 }
 HARMLESS = ("reference", "noisy", "public")  # design data that need no warning
-DECODES = {
-    "symbols": "written as the mechanism gave them",
-    "likely": "turned back into the likeliest original values",
-    "sample": "turned back into original values drawn from the posterior, which echoes the design distribution",
-}
-
 
 GLOSSARY = (
     ("ε", "The level of the promise, in nats. Odds between two values of the secret change by a factor of e^ε at most; "
@@ -111,7 +106,7 @@ def words(f: Facts) -> Words:
         _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
         f.design is not None and f.design.source not in HARMLESS,
-        "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
+        "" if f.rows is None else f"written {DECODES[f.rows.decode]}",
         _witness(f), _worth(f), _leaks(f), _contents(f),
     )
 
@@ -156,7 +151,7 @@ def _limits(f: Facts) -> tuple[str, ...]:
         each = f.promise.epsilon if f.promise.capped is None else f.promise.capped
         most = with_unit(at_most(each, BITS), "nat")
         again = f"It is a promise for one release; each further one adds at most {most}, whoever looks."
-        return (*f.promise.told, again)
+        return (*(f"{capitalised(told)}." for told in f.promise.told), again)
     text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
     if f.promise.notion != "ldp" and f.promise.within not in ("anything", "everything"):
         text.append(

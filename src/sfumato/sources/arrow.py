@@ -16,7 +16,7 @@ from sfumato.errors import AS_CATEGORY, At, DataError, option
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
 
-WHOLE = 2.0**53  # below it floats are told apart as whole numbers
+WHOLE_FLOATS = 2.0**53  # below it floats are told apart as whole numbers
 
 
 def text_array(texts: Sequence[str]) -> pa.Array:
@@ -40,7 +40,7 @@ def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.Ch
     if pa.types.is_floating(kind):
         values, kind = (values.cast(pa.float32()), pa.float32()) if kind == pa.float16() else (values, kind)
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
-        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), WHOLE))
+        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), WHOLE_FLOATS))
         round_ones = pc.cast(pc.if_else(whole, values, pa.scalar(None, kind)), pa.int64())
         return pc.coalesce(pc.cast(round_ones, pa.string()), pc.cast(values, pa.string()))
     if not pa.types.is_string(kind):

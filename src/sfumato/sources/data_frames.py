@@ -155,7 +155,8 @@ def expanded(source: Source, counts: str) -> Source:
     left = tuple(name for name in source.columns if name != counts)
     said = tuple(x for x in source.reading.said if "number of people in each row" not in x)
     reading = Meaning(said=said, guessed=source.reading.guessed)
-    return replace(source, columns=left, read=read, rows=None, share=None, reading=reading)
+    name = f"{source.name} (people by {counts})"
+    return replace(source, name=name, columns=left, read=read, rows=None, share=None, reading=reading)
 
 
 def in_random_order(people: Ints, most: int) -> Iterator[Ints]:
@@ -186,11 +187,19 @@ def _words(many: int) -> npt.NDArray[np.uint64]:
 
 
 def _people(values: pa.Array, name: str) -> Ints:
-    found = numbers_of(values, name, 0)
-    bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
-    if bad.size:
-        row = int(bad[0]) + 1
-        raise DataError("a count must be a whole number, zero or more", where=At(name, row=row))
+    try:
+        found = numbers_of(values, name, 0)
+        bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
+        row = int(bad[0]) + 1 if bad.size else None
+    except DataError as error:
+        row = error.where.row if isinstance(error.where, At) else 0
+    if row is not None:
+        counts = option("--counts", "counts=")
+        raise DataError(
+            "a count must be a whole number, zero or more",
+            next=f"{counts} names the column that says how many people a row is: leave it out where each is one.",
+            where=At(name, row=row),
+        )
     return found.astype(np.int64)
 
 

@@ -121,8 +121,10 @@ class Source:
         return self.reading.said
 
     def check_reading(self, names: Collection[str]) -> None:
-        """Refuse to read rows that are to be released by what they look like: one of them could change how all others
-        are read, and tell of itself in their answers."""
+        """Refuse columns that are not there, and to read rows that are to be released by what they look like: one of
+        them could change how all others are read, and tell of itself in their answers."""
+        for name in names:
+            find_column(name, self.columns, self.name)
         if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
             what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
             raise InputError(

@@ -89,8 +89,8 @@ def tabulate(
     cut = [n for n, rule in (bins or {}).items() if not isinstance(rule, (int, str))]
     edges = [n for n in cut if None not in columns[n].labels]
     learned = tuple(n for n in names if n not in edges and n not in (labels or {}))
-    notes = map(spelled_for, (*opened.said, *_cut(rules, bins or {}), *(x for n in names for x in columns[n].doubts)))
-    return replace(Joint.from_counts(table.reshape(s.size, u.size), s, u), learned=learned, notes=tuple(notes))
+    found_out = tuple(map(spelled_for, (*opened.said, *_cut(rules, bins or {}))))
+    return Joint.from_counts(table.reshape(s.size, u.size), s, u, learned=learned, notes=found_out)
 
 
 def _rules(

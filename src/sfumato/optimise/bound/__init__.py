@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, canonical
-from sfumato.optimise.bound.point import chain, point
+from sfumato.optimise.bound.point import HIGH, LOW, chain, point
 from sfumato.optimise.bound.slack import Slack
 from sfumato.optimise.bound.split import split
 from sfumato.optimise.bound.two_values import two_values
@@ -23,8 +23,6 @@ from sfumato.optimise.budget import FREE, Budget
 __all__ = ["Bound", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
-LOWEST, HIGHEST = 1e-3, 30.0  # levels with safe floats: a bound at a higher level holds at a lower one
-GAP = 1e-6  # relative distance of value and bound at which a bound is good enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +36,12 @@ class Bound:
 
 Route = Callable[[Floats, Slack, float, Budget], float]
 ROUTES: dict[str, tuple[Route, float]] = {  # with the share of the time that is left to it
-    "two values": (lambda p, slack, epsilon, budget: two_values(p, slack, epsilon, budget), 0.7),
-    "split": (lambda p, slack, epsilon, budget: split(p, slack, epsilon, budget), 0.9),
-    "chain": (lambda p, slack, epsilon, budget: chain(p, slack, epsilon, budget=budget), 1.0),
+    "two values": (two_values, 0.7), "split": (split, 0.9), "chain": (chain, 1.0),
 }
 
 
 def bound(
-    p: Floats, within: Any, epsilon: float, *, value: float = -np.inf, gap: float = GAP, budget: Budget = FREE
+    p: Floats, within: Any, epsilon: float, *, value: float = -np.inf, gap: float = 0.0, budget: Budget = FREE
 ) -> Bound:
     """The least of what the routes prove for ε-privacy over a set that contains P̂ = p[s, u].
 
@@ -58,13 +54,13 @@ def bound(
     live = live[np.ix_(*canonical(live))]
     found = {"point": _outward(point(live, epsilon))}
     slack = Slack.of(within)
-    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon < HIGHEST:
+    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon < HIGH:
         for name, (route, share) in ROUTES.items():
             least = min(found.values())
             budget.tell(f"bound: {name}", value, least)
             if budget.over or (np.isfinite(value) and least - value <= gap * abs(value)):
                 break
-            proved = route(live, slack, max(epsilon, LOWEST), budget.part(share))
+            proved = route(live, slack, max(epsilon, LOW), budget.part(share))
             if np.isfinite(proved):
                 found[name] = _outward(proved)
     best = min(found, key=lambda name: found[name])

@@ -15,14 +15,13 @@ from sfumato.optimise.budget import spend
 if TYPE_CHECKING:
     from sfumato.optimise.bound.pricing import Block
 
-NODES = 32  # at which the scalar functions are known; what lies between them is bounded where it is proved
+NODES = 32  # at which the scalar functions are known, and as many around the best one, where the bound is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
-STEPS, FEWER = 16, 12  # of the search for multipliers, any of which are valid: at first, and when nearly known
+STEPS = 14  # of the search for multipliers, any of which are valid
 WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
 WIDE = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
 LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
-FINER = 25  # places in the three intervals around the best one, where the bound is proved
 CENTRED = 5  # steps of Newton's method to a centre, which need not be exact
 SIGN = np.array([1.0, -1.0])  # of the two sides, M first
 
@@ -116,7 +115,7 @@ class PricingDual:
         at = np.clip(peaks.argmax(-1)[..., None] - 1, 0, NODES - 4)
         outside = np.where((index >= at) & (index < at + 3), -np.inf, peaks).max(-1)
         ends = [np.take_along_axis(self.w, i, -1) for i in (at, at + 3)]
-        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, FINER)
+        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, NODES)
         top = np.maximum(outside, self._peaks(finer, x, y, eta).max(-1))
         end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
         return np.asarray(top @ self.q - (x[:, :2] * self.k).sum(1) + eta * end)
@@ -140,12 +139,13 @@ class PricingDual:
         return np.maximum(np.maximum(a, b), np.where(inside, a + up * np.clip(meet, 0.0, step), -np.inf))
 
     def of(self, which: Ints) -> PricingDual:
-        """That of some of the items; of what `at` looks at alone."""
+        """That of some of the items."""
         if len(which) == len(self.k):
             return self
         some = copy(self)
-        some.phi, some.v, some.h, some.k = self.phi[which], self.v[which], self.h[:, which], self.k[which]
-        some.mean, some.tilt, some.price = self.mean[which], self.tilt[which], self.price[which]
+        some.items, some.h = self.items.take(which), self.h[:, which]
+        for name in ("w", "v", "phi", "k", "mean", "tilt", "price", "level", "on"):
+            setattr(some, name, getattr(self, name)[which])
         return some
 
     def _worth(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -178,39 +178,33 @@ class PricingDual:
         value, best, own = items.value.copy(), items.x.copy(), np.full(len(items.value), np.inf)
         value[self.empty] = -np.inf
         on = np.flatnonzero(~self.empty & (value > floor))
-        x, radius, fresh = self._begun(on, y)
+        x, radius = self._begun(on, y)
         live, planes = self.of(on), Planes(x, radius, self.on[on])
-        for step in range(STEPS):
+        for _ in range(STEPS):
             if not len(on):
                 break
             f, g = live.at(x, y)
             better = f < own[on]
             best[on[better]] = x[better]
             own[on] = np.minimum(own[on], f)
-            keep = (own[on] > floor[on]) & (fresh | (step < FEWER))
+            keep = own[on] > floor[on]
             x = planes.next(f, g)
             if keep.mean() < WORTHWHILE:
-                on, x, fresh, live = on[keep], x[keep], fresh[keep], live.of(np.flatnonzero(keep))
+                on, x, live = on[keep], x[keep], live.of(np.flatnonzero(keep))
                 planes.keep(keep)
         asked = np.flatnonzero(np.isfinite(own))
-        value[asked] = np.minimum(value[asked], self.some(asked).proved(best[asked], y))
+        value[asked] = np.minimum(value[asked], self.of(asked).proved(best[asked], y))
         return replace(items, x=best, value=value)
 
-    def some(self, which: Ints) -> PricingDual:
-        less = self.of(which)
-        less.items, less.w = self.items.take(which), self.w[which]
-        less.level, less.on = self.level[which], self.on[which]
-        return less
-
-    def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats, Bools]:
-        """Where the multipliers begin, how far away they may be, and which are not known yet."""
+    def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats]:
+        """Where the multipliers begin, and how far away they may be."""
         x = self.items.x[on]
         fresh, scale = np.isnan(x[:, 2]), 1.0 / self.items.kappa[on]  # ωH rises with w by ωϰ, about as φ does
         new = np.column_stack([fresh[:, None] | (x[:, :2] == 0.0), fresh])
         x[fresh, 2] = (1.8 + np.log(self.mean[on, 0]) - float(self.q @ y) - self.price[on])[fresh]
         x[:, :2] = np.where(self.on[on], np.where(fresh[:, None], scale, np.maximum(x[:, :2], 1e-2 * scale)), 0.0)
         radius = np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
-        return x, radius, fresh
+        return x, radius
 
     def losses(self, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,

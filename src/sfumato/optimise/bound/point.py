@@ -6,20 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.arrays import REPAIRED, Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, height, steer
+from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
+from sfumato.optimise.product.blocks import Strand
+from sfumato.optimise.product.two_level import subsets
 
 # --- the bound at P̂ alone: H(U|S) + max I(S;Y), which no mechanism that is ε-private at P̂ exceeds -------------------
 
 
 LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
 TURNS = 60
-LOW, HIGH = 1e-4, 30.0  # outside these levels the closed forms are exact to 1e-9
-SETTLED = 1e-9  # nats at which more prices are not worth their time
+LOW, HIGH = 1e-3, 30.0  # levels with safe floats: outside them the closed forms are exact to 1e-7
 
 
 def point(p: Floats, epsilon: float) -> float:
@@ -60,7 +61,7 @@ class _Prices:
     def __init__(self, mass: Floats, E: float) -> None:
         self.mass, self.E = mass, E
         few = len(mass) - 1
-        self.sets = (np.arange(1 << few)[:, None] >> np.arange(few) & 1).astype(float)
+        self.sets = np.vstack([np.zeros(few), subsets(few), np.ones(few)])
         self.held = self.sets @ mass[:-1]
 
     def run(self) -> float:
@@ -76,7 +77,7 @@ class _Prices:
             worth = gain[new] + rows[new] @ (self.mass * price)
             lp.add(np.column_stack([rows[new] * self.mass, np.ones(len(new))]), worth, np.full(len(new), INFINITY))
             found = lp.solve(DUAL)
-            if not found.optimal or best - found.value <= SETTLED:
+            if not found.optimal or best - found.value <= REPAIRED:
                 break
             price = found.x[:-1]
         return best
@@ -97,7 +98,6 @@ class _Prices:
 # --- max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------------
 
 
-CHAIN_TURNS = 60  # of two-level blocks, for the start
 PRICES, LAST = 10, 60  # steps of prices at most, rounds of branch and bound at the prices that are kept
 
 
@@ -110,13 +110,6 @@ class Detail(BoundStrand):
 
     SCALED = True
     MEANS = 32  # a block of c loses by the tangent of φ and by dividing by c, in proportion to its width
-
-    def _gained(self, blocks: Floats, gain: Floats) -> tuple[Floats, Floats]:
-        c = blocks @ self.q
-        return blocks / c[:, None], gain / c - np.log(c)
-
-    def _weighed(self, mean: Floats, gain: Floats, priced: Floats) -> Floats:
-        return (gain - priced) / mean - np.log(mean)
 
     def queries(self, floor: float, roof: float) -> Queries:
         asked = super().queries(floor, roof)
@@ -131,37 +124,26 @@ class Detail(BoundStrand):
         return np.column_stack([np.ones((len(worth), 2)), worth.max(1)])
 
     def of_two(self) -> float:
-        """Two values: every row is two-level, so the two steepest and the constant are all extreme rows.
-
-        w = 1 + d(e_u − q_u) has M = 1 + d·r₊ and m = 1 − d·r₋, r the rates of the law of u: d = (ρ − 1)/(ρr₋ + r₊), or
-        0 off u.
-        """
-        assert self.block is not None
-        up, down = (rate * (1.0 - self.q) for rate in self.block.rates[0])
-        d = np.minimum((self.E - 1.0) / (self.E * down + up), 1.0 / self.q)
-        rows = np.vstack([np.maximum(1.0 + d[:, None] * (np.eye(2) - self.q[:, None]), 0.0), np.ones(2)])
-        self._add(rows)
-        self.solve(1.0)
-        y = self.vertex
-        return float(self.q @ y) + float((xlogx(rows) @ self.q - rows @ (self.q * y)).max())
+        """Two values: every row is two-level, so the listed ones are all extreme rows, and any prices prove a bound."""
+        programme = Strand(self.family, 1.0)
+        programme.at(1.0)
+        programme.solve()
+        y, every = programme.dual[:-1], self.family.start()
+        return float(y.sum() + (self.family.gain(every) - every @ y).max())
 
     def bound(self, budget: Budget = FREE) -> float:
         """The least bound met at prices of a proximal bundle; branch and bound goes on at the best of them."""
         if len(self.q) == 2:
             return self.of_two()
-        self.solve(1.0, CHAIN_TURNS, budget.part(0.3))
-        self.begin()
+        begin([self], np.ones(1), 1.0, 1.0, budget.part(0.3))
         prices = budget.part(0.4)
         for _ in range(PRICES):
             self.judge(1.0)
-            if prices.over:
-                break
-            steer([self], np.ones(1), 1.0)
-            if self.worth(1.0) - self.model < CLOSE * self.worth(1.0):
+            if prices.over or self.steer(1.0) < CLOSE * self.worth(1.0):
                 break
         first = self.table(self.y, 1.0, self.E, self.r, 0, FREE)  # needed whatever time is left
         table = self.table(self.y, 1.0, self.E, self.r, LAST, budget, self.found.items)
-        return float(self.q @ self.y) + float(np.minimum(height(first).max(), height(table).max()))
+        return float(self.q @ self.y) + min(float(x[:, 2].max()) for x in (first, table))
 
 
 def chain(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:

@@ -17,12 +17,11 @@ from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Querie
 from sfumato.optimise.bound.slack import curve, reach
 from sfumato.optimise.budget import FREE, Budget
 
-RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it
+RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL = -1.0  # for ρ: beyond the last cell
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
-COARSE = 0.6  # ρ above which a cell is cut first, before the other side is looked at
 CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
 
 
@@ -35,7 +34,9 @@ class Priced:
 
 
 class Block:
-    """One secret: q > 0 on at least two values, order κ, and what T(D) may be on either side."""
+    """One secret: q > 0, order κ, and what T(D) may be on either side; as a set of laws whose secrets share nothing."""
+
+    budget = 0.0
 
     def __init__(self, q: Floats, order: float, above: float, below: float) -> None:
         self.q, self.order, self.k = q, order, np.array([above, below])
@@ -44,6 +45,10 @@ class Block:
         for k in self.k:
             low, high = reach(q, float(k), order)
             self.rates.append((np.maximum((high - q) / one, 1e-300), np.maximum((q - low) / one, 1e-300)))
+
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of mass w."""
+        return reach(w, float(self.k[1]), self.order)[0], reach(w, float(self.k[0]), self.order)[1]
 
     def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""
@@ -114,12 +119,12 @@ class Block:
         """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
         once, or its mean."""
         cell, depth, where, w = PricingDual(self, items, asked).losses(y)
-        depth, wide = depth * self.q, items.rho.max(1) > COARSE
-        alone = ~wide & (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
-        halve = wide | (~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST)))
+        depth = depth * self.q
+        alone = (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
+        halve = ~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST))
         mean = ~halve & ~alone & (depth.max(1) < DUST)
         cut = ~(halve | mean | alone)
-        side, u = np.where(wide, items.rho.argmax(1), cell.argmax(1)), depth.argmax(1)
+        side, u = cell.argmax(1), depth.argmax(1)
         parts = [
             _halved(items.take(halve), side[halve]), _cut(items.take(cut), u[cut], where[cut, u[cut]]),
             self._narrowed(items.take(mean), asked),
@@ -165,17 +170,9 @@ class Block:
 
 
 def _edges(first: float, last: float, order: float) -> Floats:
-    """Cells of ϰ in ratios that grow: beyond many times the least ϰ the constraint hardly changes with it.
-
-    ρ ≤ 1/|κ| for κ < 0: H is concave then.
-    """
-    most = 1.0 - 1.0 / order if order < 0 else np.inf
-    edges = np.array([first])
-    for end, ratio in ((min(TURNING * first, last), RATIO), (last, FAR_RATIO)):
-        count = int(np.ceil(np.log(end / edges[-1]) / np.log(min(ratio, most)) - 1e-9))
-        if count > 0:
-            edges = np.concatenate([edges, edges[-1] * (end / edges[-1]) ** (np.arange(1, count + 1) / count)])
-    return edges
+    """Cells of ϰ in equal ratios; ρ ≤ 1/|κ| for κ < 0: H is concave then."""
+    most = min(RATIO, 1.0 - 1.0 / order) if order < 0 else RATIO
+    return np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(most))) + 1)
 
 
 def _cut(items: Items, u: Ints, where: Floats) -> Items:

@@ -9,11 +9,11 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import spend
+from sfumato.tolerances import HALVINGS
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.power_tilting import kappa
 
 INWARD = 1e-9  # relative: budgets are made this much smaller, so that rounding leaves every law used here inside F
-HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True)

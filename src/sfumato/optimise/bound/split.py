@@ -6,29 +6,29 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, height, steer
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, begin
 from sfumato.optimise.budget import FREE, Budget
 
-TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
-LENGTHS = 12  # halvings for T
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.008, 0.04, 0.12, 0.3, 0.6, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = 12  # steps of prices at most
 WORTHWHILE = 0.3  # of what secrets stand to gain on average, from which one is looked at again
 CLOSE = 2e-3  # nats that prices stand to gain when they are left
-ROUNDS = 3  # of branch and bound at first
-REFINED, MOST = 2, 16  # rounds for the tables of the worst family, twice as many each time that it is the worst
+REFINED, MOST = 3, 16  # rounds of branch and bound at first, and for the worst family twice as many each time it is
 WORTHLESS = 2e-4  # relative: what many rounds must gain
 NEAR = 1.1  # t from which cells made for the own roof or floor say more than those of t = 1
 ROOTS = 0.35  # of the time, for tables at t = 1
 SPARE = 2.0  # times what the own table of a family gains: what the others have to lose there
 ASIDE = 0.02  # from the best shift, where the families are seen that hold it
-WIDEST = 0.6  # shift of all prices at once: the bound is convex in it
 
 
 class Split:
-    """Secrets with about half of the slack each, less for M than for m: any M and m have all of it together."""
+    """Secrets with about half of the slack each, less for M than for m: any M and m have all of it together.
+
+    Rows with a distinguished secret s0 and t in [t₁, t₂] are a family: roof E/t₁ for the others, floor 1/t₂ for s0. A
+    table made for a higher roof or a lower floor serves for the tighter family too.
+    """
 
     def __init__(self, p: Floats, slack: Slack, epsilon: float) -> None:
         self.shares, self.E, self.epsilon = p.sum(axis=1), float(np.exp(epsilon)), epsilon
@@ -39,102 +39,64 @@ class Split:
             )
             for row, share in zip(p, self.shares.tolist(), strict=True)
         ]
-
-    def start(self, budget: Budget) -> bool:
-        """Two-level blocks of every secret, and the length T that suits them; False if time does not suffice."""
-        for turns in TURNS:
-            for strand in self.strands:
-                if budget.over and turns == TURNS[0]:
-                    return False
-                strand.solve(self.T, turns, budget)
-            self.balance()
-        for strand in self.strands:
-            strand.begin()
-        return True
-
-    def balance(self) -> None:
-        """The length T at which Σ P̂_s r_s = −1/T for the blocks that are known, by halving."""
-        low, high = 1.0 / self.E, 1.0
-        for _ in range(LENGTHS):
-            self.T = (low + high) / 2
-            for strand in self.strands:
-                strand.solve(self.T)
-            low, high = (self.T, high) if self.slope + 1.0 / self.T > 0 else (low, self.T)
-
-    @property
-    def slope(self) -> float:
-        return float(sum(x * s.r for x, s in zip(self.shares, self.strands, strict=True)))
+        self.t, self.order = np.exp(epsilon * EDGES), np.argsort(-self.shares).tolist()
+        self.rest: list[list[Floats]] = [[] for _ in self.strands]  # tables [s][interval of t], s not distinguished
+        self.own: list[list[Floats]] = [[] for _ in self.strands]  # and distinguished
+        self.need = [0.0] * (len(self.t) - 1)  # per interval, what the others' tables need not tell apart
+        self.rounds = [REFINED] * (len(self.t) - 1)  # of the next refinement of an interval
 
     def improve(self, budget: Budget) -> None:
-        """Prices of all secrets together, as long as there is much to gain; T is what balances the secrets then.
+        """Prices of all secrets at the length T that balances them, as long as there is much to gain.
 
-        A secret is looked at again where it stands to gain a good part of what the others do.
+        T·R + log T is greatest at T = −1/R, R = Σ P̂_s r_s. A secret is looked at again where it stands to gain a good
+        part of what the others do.
         """
         gain = np.full(len(self.strands), np.inf)
         for _ in range(PRICES):
             for s in np.flatnonzero(gain >= WORTHWHILE * gain.mean()):
                 self.strands[s].judge(self.T)
+            slope = float(self.shares @ [s.r for s in self.strands])
+            self.T = float(np.clip(-1.0 / min(slope, -1.0), 1.0 / self.E, 1.0))
             if budget.over:
                 break
-            self.T = steer(self.strands, self.shares)
-            gain = self.shares * [s.worth(self.T) - s.model for s in self.strands]
+            gain = self.shares * [s.steer(self.T) for s in self.strands]
             if gain.sum() < CLOSE:
                 break
-        self.T = float(np.clip(-1.0 / self.slope if self.slope < 0 else 1.0, 1.0 / self.E, 1.0))
 
-
-class PriceFamilies:
-    """Rows with a distinguished secret s0 and t in [t₁, t₂]: roof E/t₁ for the others, floor 1/t₂ for s0.
-
-    A table made for a higher roof or a lower floor serves for the tighter family too.
-    """
-
-    def __init__(self, split: Split) -> None:
-        self.split = split
-        self.t = np.exp(split.epsilon * EDGES)
-        self.rest: list[list[Floats]] = [[] for _ in split.strands]
-        self.own: list[list[Floats]] = [[] for _ in split.strands]
-        self.rounds: list[int] = []  # of the next refinement of an interval
-
-    def run(self, budget: Budget) -> float:
+    def families(self, budget: Budget) -> float:
         """Tables at t = 1, those of all families from what they know, then better ones for the worst family, while time
         is left and it gains."""
-        split, count = self.split, len(self.t) - 1
-        order = np.argsort(-split.shares).tolist()
-        self._roots(order, budget.part(ROOTS))
-        self.own = [[self._table(s, 1, count - 1, 0, FREE)] * count for s in range(len(order))]
-        self.need = [0.0] * count
+        count = len(self.t) - 1
+        self._roots(budget.part(ROOTS))
+        self.own = [[self._table(s, 1, count - 1, 0, FREE)] * count for s in range(len(self.strands))]
         for k in range(count - 1, -1, -1):  # far ones first: near ones are little worse than t = 1 without
-            for s in order if k < count - 1 else []:
+            for s in self.order if k < count - 1 else []:
                 self._tighten(s, 1, k, 0, budget)
-            rise = np.array([self._gains(self.own, s, k) for s in range(len(order))])
-            self.need[k] = SPARE * float((rise / (1.0 - split.shares)).max())
-            for s in order if k else []:
+            rise = self.shares * [_top(own[k]) - _top(rest[0]) for own, rest in zip(self.own, self.rest, strict=True)]
+            self.need[k] = SPARE * float((rise / (1.0 - self.shares)).max())
+            for s in self.order if k else []:
                 self._tighten(s, 0, k, 0, budget)
-        best, self.rounds = np.inf, [REFINED] * count
+        best = np.inf
         while True:
             value, places = self.assembled()
             if budget.over or (value > best * (1.0 - WORTHLESS) and max(self.rounds[k] for _, k in places) > MOST):
                 return min(best, value)
             best = min(best, value)
             for s0, k in sorted(places, key=lambda x: -x[1]):
-                self._refine(s0, k, order, budget)
+                self._refine(s0, k, budget)
 
-    def _roots(self, order: list[int], budget: Budget) -> None:
+    def _roots(self, budget: Budget) -> None:
         """Tables at floor 1 and roof E; the one that is farthest from what is attained is made better."""
-        shares, strands, count = self.split.shares, self.split.strands, len(self.t) - 1
-        gap = np.zeros(len(order))
-        for s in order:
-            self.rest[s] = [self._table(s, 0, 0, 0, FREE)] * count
-            self._rooted(s)
-            gap[s] = shares[s] * (height(self.rest[s][0]).max() - strands[s].r)
-        while not budget.over and gap.max() > CLOSE / len(order):
+        for s in self.order:
+            self.rest[s] = [self._table(s, 0, 0, 0, FREE)] * (len(self.t) - 1)
+        gap = self.shares * [_top(rest[0]) - s.r for rest, s in zip(self.rest, self.strands, strict=True)]
+        while not budget.over and gap.max() > CLOSE / len(gap):
             s = int(gap.argmax())
-            self._tighten(s, 0, 0, ROUNDS, budget)
-            now = shares[s] * (height(self.rest[s][0]).max() - strands[s].r)
+            self._tighten(s, 0, 0, REFINED, budget)
+            now = self.shares[s] * (_top(self.rest[s][0]) - self.strands[s].r)
             gap[s] = now if now < gap[s] else 0.0  # no more to be had so soon
 
-    def _refine(self, s0: int, k: int, order: list[int], budget: Budget) -> None:
+    def _refine(self, s0: int, k: int, budget: Budget) -> None:
         """Better tables for a family; one that was refined before has its interval halved, too.
 
         For the lower half the others' tables were made already, and for the upper half the secret's own.
@@ -146,60 +108,54 @@ class PriceFamilies:
             self.need.insert(k, self.need[k])
             for tables in (*self.rest, *self.own):
                 tables.insert(k, tables[k])
-        for s in order:
+        for s in self.order:
             self._tighten(s, int(s == s0), k, rounds, budget)
             if halved and s != s0:
                 self._tighten(s, 0, k + 1, rounds, budget)
         self.rounds[k] *= 2
 
-    def _gains(self, tables: list[list[Floats]], s: int, k: int) -> float:
-        """What a secret may be worth more than at t = 1."""
-        return float(self.split.shares[s] * (height(tables[s][k]).max() - height(self.rest[s][0]).max()))
-
     def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
-        split = self.split
-        floor, roof = (1.0 / float(self.t[k + 1]), split.E) if kind else (1.0, split.E / float(self.t[k]))
-        strand = split.strands[s]
+        """Of secret s in interval k, distinguished (kind 1) or not; others begin with what was found at t = 1."""
+        floor, roof = (1.0 / float(self.t[k + 1]), self.E) if kind else (1.0, self.E / float(self.t[k]))
+        strand, root = self.strands[s], (kind, k) == (0, 0)
         least = strand.r  # at t = 1 as good as can be: every family rests on it
-        if (kind, k) != (0, 0):
-            least = float(height(self.rest[s][0]).max()) - (0.0 if kind else self.need[k])
+        if not root:
+            least = _top(self.rest[s][0]) - (0.0 if kind else self.need[k])
         tree = strand.tree if float(self.t[k + kind]) < NEAR else None
-        return strand.table(strand.y, floor, roof, least, rounds, budget, tree)
+        table = strand.table(strand.y, floor, roof, least, rounds, budget, tree)
+        if root and len(strand.q) > 1:
+            strand.tree = strand.found.items
+        return table
 
     def _tighten(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> None:
         """A table that may serve for the tighter families too."""
         if budget.over:
             return
         known, table = (self.own if kind else self.rest)[s], self._table(s, kind, k, rounds, budget)
-        if (kind, k) == (0, 0):
-            self._rooted(s)
         for i in range(k + 1) if kind else range(k, len(known)):
-            if height(table).max() < height(known[i]).max():  # both hold; a hasty one may be the looser
+            if _top(table) < _top(known[i]):  # both hold; a hasty one may be the looser
                 known[i] = table
-
-    def _rooted(self, s: int) -> None:
-        """What was found last for a secret, at floor 1 and roof E, is what its other tables begin with."""
-        strand = self.split.strands[s]
-        strand.tree = None if strand.block is None else strand.found.items
 
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
         """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
-        the shift from going either way."""
-        split = self.split
-        constant = sum(x * float(s.q @ s.y) for x, s in zip(split.shares, split.strands, strict=True))
+        the shift from going either way: it is convex in the shift."""
+        constant = sum(x * float(s.q @ s.y) for x, s in zip(self.shares, self.strands, strict=True))
+
         def at(shift: float) -> tuple[float, tuple[int, int]]:
             worst, where = self._price(shift)
-            return constant - 1.0 + float(np.log(split.T)) - shift + worst, where
+            return constant - 1.0 + float(np.log(self.T)) - shift + worst, where
 
         from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(lambda x: at(x)[0], bounds=(-WIDEST, WIDEST), method="bounded", options={"maxiter": 12})
+        widest = (-self.epsilon, self.epsilon)  # as far apart as means of rows may lie
+        found = minimize_scalar(lambda x: at(x)[0], bounds=widest, method="bounded", options={"maxiter": 12})
         return at(float(found.x))[0], {at(float(found.x) + side)[1] for side in (-ASIDE, ASIDE)}
 
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
-        split, d = self.split, self.split.largest
-        taus = np.exp(np.linspace(-split.epsilon, split.epsilon, 61))
-        tilts = np.log(taus * split.T) - shift
+        """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
+        d, shares = self.largest, self.shares
+        taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
+        tilts = np.log(taus * self.T) - shift
         worst, where = 0.0, (0, 0)
 
         def heights(table: Floats) -> Floats:
@@ -207,36 +163,37 @@ class PriceFamilies:
             return np.asarray(table[:, 2] - tilted.min(2))
 
         for k in range(len(self.t) - 1):
-            rest = [heights(self.rest[s][k]) for s in range(len(split.strands))]
-            tops = np.array([x * r.max(1) for x, r in zip(split.shares, rest, strict=True)])
-            for s0 in range(len(split.strands)):
+            rest = [heights(self.rest[s][k]) for s in range(len(shares))]
+            tops = np.array([x * r.max(1) for x, r in zip(shares, rest, strict=True)])
+            for s0 in range(len(shares)):
                 mine = heights(self.own[s0][k])
                 total = taus + tops.sum(0) - tops[d]
                 if s0 != d:
-                    total = total + split.shares[s0] * mine.max(1) - tops[s0]
+                    total = total + shares[s0] * mine.max(1) - tops[s0]
                 blocks, table = (mine, self.own[s0][k]) if s0 == d else (rest[d], self.rest[d][k])
-                price = (total[:, None] + split.shares[d] * blocks).min(0)
-                at = price / self._least(s0, k, table[:, 0])
+                price = (total[:, None] + shares[d] * blocks).min(0)
+                floor = np.ones(len(shares))
+                floor[s0] = 1.0 / float(self.t[k + 1])
+                at = price / (shares[d] * (table[:, 0] - floor[d]) + float(shares @ floor))
                 if at.max() > worst:
                     worst, where = float(at.max()), (s0, k)
         return worst, where
 
-    def _least(self, s0: int, k: int, c: Floats) -> Floats:
-        """z is at least the largest secret's mean and the floors of the others."""
-        shares, d = self.split.shares, self.split.largest
-        floor = np.ones(len(shares))
-        floor[s0] = 1.0 / float(self.t[k + 1])
-        return np.asarray(shares[d] * c + float(shares @ floor) - shares[d] * floor[d])
+
+def _top(table: Floats) -> float:
+    """What a block of a table is worth at most."""
+    return float(table[:, 2].max())
 
 
-def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
+def split(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
     """The bound with half of the slack for every secret; ∞ where it would say nothing or time does not suffice."""
     if p.sum(axis=1).max() > LARGE or p.shape[1] < 3:  # one secret dominates, or `two_values` says more
         return np.inf
     if budget.left < STRAND * np.count_nonzero(p):
         return np.inf
-    half = Split(p, slack, epsilon)
-    if not half.start(budget.part(0.2)):
+    half, start = Split(p, slack, epsilon), budget.part(0.2)
+    half.T = begin(half.strands, half.shares, half.T, 1.0 / half.E, start)
+    if start.over:
         return np.inf
     half.improve(budget.part(0.35))
-    return min(PriceFamilies(half).run(budget), entropy(p.ravel()))
+    return min(half.families(budget), entropy(p.ravel()))

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.slack import Slack, reach
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 
 EDGES = np.array([0.0, 0.02, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.78, 1.0])  # of log t in units of ε
@@ -55,32 +55,23 @@ class Listed:
     def programme(self) -> LinearProgramme:
         """min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family.
 
-        r ≥ φ − y·h for its rows, ρ ≥ Σ P̂_s r_s where one r is s0's own, and ρ ≤ −τ (set in `bound`).
+        r ≥ φ − y·h for its rows, and ρ ≥ Σ P̂_s r_s where one r is s0's own, ρ being the last variable (see `bound`).
         """
-        at = np.concatenate([[0], np.cumsum([len(q) for q in self.q])])
         families, secrets = len(self.t) - 1, len(self.q)
-        width = int(at[-1]) + 2 * families * secrets + 1
-        cost = np.zeros(width)
-        cost[: at[-1]] = np.concatenate([x * q for x, q in zip(self.shares, self.q, strict=True)])
-        cost[-1] = 1.0
-        free = np.full(width, INFINITY)
+        rows = [np.concatenate(groups) * q for q, groups in zip(self.q, self.rows, strict=True)]
+        group = [np.repeat(np.eye(2 * families), [len(x) for x in groups], axis=0) for groups in self.rows]
+        least = [xlogx(np.concatenate(groups)) @ q for q, groups in zip(self.q, self.rows, strict=True)]
+        each = sparse.hstack([sparse.block_diag(rows), sparse.block_diag(group)])
+        k, s0, s = (x.ravel() for x in np.indices((families, secrets, secrets)))
+        size, width = sum(map(len, self.q)), each.shape[1]
+        place = size + 2 * families * s + k + families * (s == s0)
+        others = sparse.csr_matrix((-self.shares[s], (k * secrets + s0, place)), (families * secrets, width))
+        cost = np.zeros(width + 1)
+        cost[:size] = np.concatenate([x * q for x, q in zip(self.shares, self.q, strict=True)])
+        free = np.full(len(cost), INFINITY)
         lp = LinearProgramme(cost, -free, free)
-        entries, least = [], []
-        for s, (q, groups) in enumerate(zip(self.q, self.rows, strict=True)):
-            for g, rows in enumerate(groups):
-                block = sparse.lil_matrix((len(rows), width))
-                block[:, at[s] : at[s + 1]] = rows * q
-                block[:, at[-1] + 2 * families * s + g] = 1.0
-                entries.append(block.tocsr())
-                least.append(xlogx(rows) @ q)
-        others = sparse.lil_matrix((families * secrets, width))
-        for k in range(families):
-            for s0 in range(secrets):
-                for s in range(secrets):
-                    others[k * secrets + s0, at[-1] + 2 * families * s + k + families * (s == s0)] = -self.shares[s]
-        others[:, width - 1] = 1.0
-        lp.add(sparse.vstack([*entries, others.tocsr()]), np.concatenate([*least, np.zeros(families * secrets)]),
-               np.full(sum(map(len, least)) + families * secrets, INFINITY))
+        lp.at_least(sparse.hstack([each, np.zeros((each.shape[0], 1))]), np.concatenate(least))
+        lp.at_least(sparse.hstack([others, np.ones((families * secrets, 1))]))
         return lp
 
     def proved(self, y: list[Floats]) -> float:
@@ -101,30 +92,21 @@ class Listed:
 
     def bound(self) -> float:
         """The best prices: for a fixed τ they are a linear programme with ρ + τ ≤ 0."""
-        lp = self.programme()
-        at = np.cumsum([len(q) for q in self.q])[:-1]
-        size = sum(len(q) for q in self.q)
-        best = np.inf
-
-        def at_tau(log_tau: float) -> float:
-            nonlocal best
-            last = lp.h.getNumCol() - 1
-            lp.h.changeColBounds(last, -INFINITY, -float(np.exp(log_tau)))
-            lp.h.changeColCost(last, 0.0)
-            found = lp.solve()
-            if not found.optimal:
-                return np.inf
-            value = self.proved(np.split(found.x[:size], at))
-            best = min(best, value)
-            return value
-
         from scipy.optimize import minimize_scalar
 
-        minimize_scalar(at_tau, bounds=(0.0, float(np.log(self.t[-1]))), method="bounded", options={"maxiter": TRIES})
-        return best
+        lp, at = self.programme(), np.cumsum([len(q) for q in self.q])
+        last = lp.h.getNumCol() - 1
+
+        def at_tau(log_tau: float) -> float:
+            lp.h.changeColBounds(last, -INFINITY, -float(np.exp(log_tau)))
+            found = lp.solve()
+            return self.proved(np.split(found.x[: at[-1]], at[:-1])) if found.optimal else np.inf
+
+        widest = (0.0, float(np.log(self.t[-1])))
+        return float(minimize_scalar(at_tau, bounds=widest, method="bounded", options={"maxiter": TRIES}).fun)
 
 
-def two_values(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
+def two_values(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
     """The least bound over some parts of the slack for the largest secret; ∞ where it does not apply."""
     if (p > 0).sum(axis=1).max() > 2 or len(p) > SECRETS:
         return np.inf

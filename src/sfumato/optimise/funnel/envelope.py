@@ -159,7 +159,6 @@ def peak(
 
 SEARCHING = 0.2  # share of what is left that one round of local search may take
 FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros are not final
-POLISHED = 64  # points of a proof that are climbed from
 
 
 def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Cover:
@@ -232,7 +231,7 @@ def _searched(
 def _polished(piece: Slice, prices: Floats, points: Floats) -> Floats:
     if len(points) == 0:
         return points
-    climbed = np.array([_climbed(piece, prices, point, 1e-6) for point in points[:POLISHED]])
+    climbed = np.array([_climbed(piece, prices, point, 1e-6) for point in points])
     return _improving(prices, np.concatenate([climbed, [_tidy(point) for point in points]]))
 
 

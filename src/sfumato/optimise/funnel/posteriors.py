@@ -18,6 +18,7 @@ from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.linear import Cover, best_cover
 from sfumato.optimise.repair import blended, goal
+from sfumato.tolerances import EXPONENT, SUBSETS
 
 LISTING_ALLOWANCE = 1e-10  # for bounds from listed rays: weak duality needs the rays, and floats have 13 digits of them
 NOISE = 1e-13  # p(s|x)/p(s) − 1, or nats that a posterior leaks, below this are rounding
@@ -190,15 +191,6 @@ def conditional_gain(context: Floats) -> Callable[[Floats], Floats]:
     return gain
 
 
-def best_rows(
-    rows: Floats, gain: Callable[[Floats], Floats], *, dimension: int, limit: int = 200_000, budget: Budget = FREE
-) -> Cover:
-    """max Σ_y gain(r_y) over r_y ∈ {r ≥ 0 : A r ≤ 0} with Σ_y r_y = 1, by all extreme rays and an LP."""
-    rays = extreme_rays(rows, dimension=dimension, limit=limit, budget=budget).vectors
-    points = np.concatenate([rays, np.full((1, dimension), 1.0 / dimension)])
-    return best_cover(np.ones(dimension), points, gain(points))
-
-
 def as_matrix(cover: Cover) -> Floats:
     """Q[y, x] from a cover of the all-ones row, columns scaled to sum 1."""
     matrix = cover.weights[:, None] * cover.points
@@ -214,40 +206,26 @@ def as_matrix(cover: Cover) -> Floats:
 # extreme points suffice, at which all secrets but one are at 0 or at E·p_s. D(q‖p) = Σ q log(q/p) ≤ log E.
 
 
-LISTED_SECRETS = 12  # up to which all extreme points are listed: at most |S|·2^|S|
-FILLINGS = 64  # for each secret beyond: orders in which secrets are raised until nothing is left
+FILLINGS = 64  # for each of many secrets: orders in which secrets are raised until nothing is left
 
 
-def best_response(p: Floats, E: float) -> Cover:
-    """Posteriors of S, with weights, that have the mean p and tell most; all extreme points, or many."""
-    points = _extreme(p, E) if len(p) <= LISTED_SECRETS else _filled(p, E)
-    points = np.concatenate([points, p[None]])
-    gains = xlogx(points).sum(1) - points @ np.log(p)
-    return best_cover(p, points, gains)
+def best_response(p: Floats, E: float) -> Floats:
+    """P(y|s) [y, s] of the response to S that tells most: the funnel where S itself is released, or, for many secrets,
+    the best mixture of many extreme points."""
+    if len(p) <= SUBSETS:
+        return best_pml(np.diag(p), math.log(E)).matrix if len(p) > 1 else np.ones((1, 1))
+    points = np.concatenate([_filled(p, E), p[None]])
+    found = best_cover(p, points, xlogx(points).sum(1) - points @ np.log(p))
+    return np.asarray(found.weights[:, None] * found.points / p)
 
 
 def response_bound(p: Floats, epsilon: float) -> float:
     """No response to S under ε tells more: exact for few secrets, min{H(S), ε} for many."""
     p = p[p > 0]
     most = min(float(-xlogx(p).sum()), epsilon)
-    if len(p) > LISTED_SECRETS or len(p) < 2 or epsilon == 0:
+    if len(p) > SUBSETS or len(p) < 2 or epsilon == 0:
         return most
-    return min(most, best_response(p, math.exp(min(epsilon, 700.0))).bound + LISTING_ALLOWANCE)
-
-
-def _extreme(p: Floats, E: float) -> Floats:
-    """Sets of secrets at E·p_s, and one secret that takes what is left of 1."""
-    inside = ((np.arange(2 ** len(p))[:, None] >> np.arange(len(p))) & 1).astype(bool)
-    left = 1 - E * (inside @ p)
-    inside, left = inside[left >= -DUST], left[left >= -DUST]
-    fits = ~inside & (E * p >= left[:, None] - DUST)
-    full = left <= DUST
-    k, j = np.nonzero(fits & ~full[:, None])
-    out = np.where(inside, E * p, 0.0)
-    last = out[k].copy()
-    last[np.arange(len(k)), j] = left[k]
-    points = np.concatenate([last, out[full]])
-    return np.asarray(points / points.sum(1, keepdims=True))
+    return min(most, best_pml(np.diag(p), min(epsilon, EXPONENT)).bound)
 
 
 def _filled(p: Floats, E: float) -> Floats:
@@ -265,7 +243,7 @@ def telling_rows(p: Floats, E: float) -> Floats:
     """Rows [y, s·|U| + u] of the best mechanism at P̂, P̂ [s, u]; secrets that never occur are answered by chance."""
     seen = np.flatnonzero(p.sum(1) > 0)
     ps = p[seen].sum(1)
-    found = best_response(ps / ps.sum(), E)
+    answers = best_response(ps / ps.sum(), E)
     given = p[seen] / ps[:, None]
     ends = np.minimum(np.cumsum(given, 1), 1.0)
     ends[:, -1] = 1.0
@@ -274,7 +252,6 @@ def telling_rows(p: Floats, E: float) -> Floats:
     cuts[0] = 0.0
     middle, length = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
     told = np.stack([np.searchsorted(e, middle) for e in ends])  # [s, cell] → u
-    answers = found.weights[:, None] * found.points / (ps / ps.sum())  # P(y|s)
     rows = np.zeros((len(answers), len(length), *p.shape))
     cell = np.arange(len(length))
     for i, s in enumerate(seen):
@@ -282,5 +259,5 @@ def telling_rows(p: Floats, E: float) -> Floats:
         rows[:, cell, s, u] = answers[:, i, None] * (length / given[i, u])
         blank = p[s] <= 0
         rows[:, :, s, blank] = (answers[:, i, None] * length)[..., None]
-    rows[:, :, p.sum(1) <= 0] = (found.weights[:, None] * length)[..., None, None]
+    rows[:, :, p.sum(1) <= 0] = ((answers @ ps / ps.sum())[:, None] * length)[..., None, None]
     return np.asarray(rows.reshape(-1, p.size))

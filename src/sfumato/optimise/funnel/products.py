@@ -13,7 +13,9 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.funnel.posteriors import as_matrix, best_rows, conditional_gain, information
+from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
+from sfumato.optimise.funnel.rays import extreme_rays
+from sfumato.optimise.linear import best_cover
 from sfumato.optimise.repair import least_share
 
 Mechanisms = tuple[Floats, ...]
@@ -120,9 +122,11 @@ def _context(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Floats:
 
 
 def _best(p: Floats, done: Sequence[Floats | None], j: int, rows: Sequence[Floats]) -> Floats:
-    """The Q^j under the given rows that adds most to what the mechanisms there are tell."""
-    gain = conditional_gain(_context(p, done, j))
-    return as_matrix(best_rows(np.concatenate(rows), gain, dimension=p.shape[j + 1]))
+    """The Q^j under the given rows that adds most to what the mechanisms there are tell: extreme rows and an LP."""
+    size, gain = p.shape[j + 1], conditional_gain(_context(p, done, j))
+    rays = extreme_rays(np.concatenate(rows), dimension=size).vectors
+    points = np.concatenate([rays, np.full((1, size), 1.0 / size)])
+    return as_matrix(best_cover(np.ones(size), points, gain(points)))
 
 
 def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mechanisms:

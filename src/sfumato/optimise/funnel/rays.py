@@ -7,25 +7,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import qr
 
 from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget, spend
+from sfumato.tolerances import BLOCK
 
 Facets = npt.NDArray[np.int16]
 
-TIE = 1e-13
-"""Heights of unit rays over unit rows below this have no trustworthy sign."""
-SLACKS = (2.0**-34, 2.0**-30, 2.0**-26)
-"""Relaxations tried in turn when a cone is degenerate and large: well above rounding, far below any price of ε."""
-ZERO = 1e-11
-"""A row of unit size is tight at a ray of unit size below this: four digits above rounding."""
-PAIR_LIMIT = 1_000_000
-"""Pairs tested at one cut before giving up in favour of perturbation."""
-INDEPENDENT = 1e-10
-"""What must be left of a unit row, after those before it, for it to say something new."""
+TIE = 1e-13  # heights of unit rays over unit rows below this have no trustworthy sign
+ZERO = 1e-11  # a row of unit size is tight at a ray of unit size below this: four digits above rounding
+INDEPENDENT = 1e-10  # what must be left of a unit row, after those before it, for it to say something new
+SLACKS = (2.0**-34, 2.0**-30, 2.0**-26)  # relaxations tried in turn when a cone is degenerate and large: well above
+# rounding, far below any price of ε
+PAIRS = 1_000_000  # tested at one cut before giving up in favour of perturbation
 MOST_RAYS = 1_500_000
-TESTED_AT_ONCE = 20_000_000
-"""Numbers held while pairs are tested."""
 
 
 class TooManyRays(Exception):
@@ -55,7 +51,7 @@ def extreme_rays(
     Raises TooManyRays when an intermediate cone exceeds `limit`, or when the time is over.
     """
     cuts, flat = _scaled(rows, dimension), _scaled(equalities, dimension)
-    flat = flat[_independent(flat)]
+    flat = flat[_independent(flat)] if len(flat) else flat
     attempts: list[tuple[type[SimpleCone] | type[PairedCone], float]] = [(SimpleCone, 0.0), (PairedCone, 0.0)]
     for kind, slack in attempts + [(SimpleCone, slack) for slack in SLACKS]:
         shift = slack * (1.0 + np.random.default_rng(7).random(len(cuts)))
@@ -93,19 +89,10 @@ def _scaled(rows: Floats | None, dimension: int) -> Floats:
     return np.asarray(rows[kept] / size[kept, None], dtype=np.float64)
 
 
-def _independent(rows: Floats) -> list[int]:
-    """Indices of a maximal independent set of rows, by pivoted orthogonalisation."""
-    chosen: list[int] = []
-    rest = rows.copy()
-    while len(rest):
-        norms = np.linalg.norm(rest, axis=1)
-        best = int(norms.argmax())
-        if norms[best] < INDEPENDENT:
-            break
-        chosen.append(best)
-        unit = rest[best] / norms[best]
-        rest = rest - np.outer(rest @ unit, unit)
-    return chosen
+def _independent(rows: Floats) -> Ints:
+    """Indices of a maximal independent set of rows."""
+    _, triangle, order = qr(rows.T, mode="economic", pivoting=True)
+    return np.asarray(order[: np.count_nonzero(np.abs(np.diag(triangle)) > INDEPENDENT)])
 
 
 def _joined(old: npt.NDArray[Any], stay: Ints, new: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -236,14 +223,14 @@ class PairedCone:
 
     def _edges(self, kept: Ints, lost: Ints) -> tuple[Ints, Ints]:
         """Pairs (kept, lost) that span an edge: no third ray is tight wherever both are."""
-        if len(kept) * len(lost) > PAIR_LIMIT:
+        if len(kept) * len(lost) > PAIRS:
             raise Degenerate(f"{len(kept)} × {len(lost)} pairs at a degenerate cut")
         facets = self.tight.astype(np.float32)
         one, two = np.nonzero(facets[kept] @ facets[lost].T >= self.dimension - 2)
         one, two = kept[one], lost[two]
         common = (self.tight[one] & self.tight[two]).astype(np.float32)
         alone = np.zeros(len(one), dtype=np.bool_)
-        step = max(1, TESTED_AT_ONCE // max(1, len(facets)))
+        step = max(1, BLOCK // max(1, len(facets)))
         for start in range(0, len(one), step):
             part = common[start : start + step]
             covering = np.count_nonzero(part @ facets.T >= part.sum(axis=1)[:, None], axis=1)

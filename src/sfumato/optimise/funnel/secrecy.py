@@ -28,7 +28,6 @@ from sfumato.optimise.linear import CoverProgramme
 
 FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
 FIRST_RAYS = 30_000  # in each of them at most
-START = 1e-9  # weight of a posterior from which ascent starts
 WORTHWHILE = 1e-8  # reduced worth above which a posterior is offered
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
 
@@ -88,7 +87,7 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
         spends = leaked(points, g, secret)
         master.offer(points, xlogx(points).sum(axis=1), np.where(spends > NOISE, spends, 0.0))
         weights, prices, rate = master.solve()
-        points = _ascended(master.points[weights > START], prices, rate, g, secret, random, budget)
+        points = _ascended(master.points[weights > DUST], prices, rate, g, secret, random, budget)
         if len(points) == 0 or budget.over:
             break
     used = weights > DUST

@@ -19,7 +19,7 @@ from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights
 
 
 KEPT = 12  # columns kept for each row of a programme
-CLOSE, GRID = 1e-4, 4001  # of T: steps smaller than this end the search for it; places it is looked for at
+GRID = 4001  # places at which T is looked for
 
 
 class Strand:
@@ -104,7 +104,8 @@ def decoupled(
         duals = shares @ np.array([[s.dual[:-1].sum(), s.dual[-1]] for s in strands])
         roof = np.minimum(roof, duals[0] + duals[1] * grid)
         after = float(grid[int(np.argmax(np.log(grid) + roof))])
-        if abs(after - total) < CLOSE * total or done < len(order) or budget.left - each * done <= took:
+        step = grid[1] - grid[0]
+        if abs(after - total) <= step or done < len(order) or budget.left - each * done <= took:
             break
         total = after
     assert layout is not None

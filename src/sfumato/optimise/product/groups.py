@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import DUST, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.product.profiles import Arrangement, level
@@ -24,7 +24,6 @@ SLOPES = 24  # tangents of φ at which blocks of the dominating secret are compa
 OPENED = 6  # groups opened at a time
 ROUNDS = 40
 GAIN = 2e-5  # of the value: a round that gains less opens new groups, and ends the search where none pays
-USED = 1e-11  # weight below which an atom is dropped
 
 
 class Groups:
@@ -174,6 +173,6 @@ class Groups:
         for i, (s, group, blocks) in enumerate(self.at):
             if group == k and (columns := np.flatnonzero(where == i)).size:
                 theta = self.x[columns]
-                on = theta > USED
+                on = theta > DUST
                 lengths[s], heights[s] = np.append(lengths[s], theta[on]), np.concatenate([heights[s], blocks[on]])
         return Arrangement(T, tuple(x * (T / x.sum()) for x in lengths), tuple(heights))

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit, logit
 
-from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, possible
-
-SNAP = 1e-12  # of T: cuts closer than this are one, as LP lengths carry about as much noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +40,7 @@ class Arrangement:
         ends = [np.cumsum(w) for w in self.lengths]
         ends = [e * (self.total / e[-1]) for e in ends]
         cuts = np.unique(np.concatenate([[0.0, self.total], *ends]))
-        apart = np.concatenate([[True], np.diff(cuts) > SNAP * self.total])
+        apart = np.concatenate([[True], np.diff(cuts) > DUST * self.total])  # LP lengths carry as much noise
         cuts = cuts[apart]
         cuts[-1] = self.total
         middle = (cuts[1:] + cuts[:-1]) / 2
@@ -82,14 +81,14 @@ MANY, FEWER = 200, 32  # secrets above which one pass is level enough, and the o
 EXCHANGED = 300  # exchanges of two atoms that are looked at together
 
 
-def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400, seed: int = 0) -> Arrangement:
+def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400) -> Arrangement:
     """Reorder atoms to raise −∫φ(Σ_s z_s), by coordinate descent on ∫(Σ_s z_s)².
 
     With the others fixed, ∫(rest + z_s)² depends on the order of s only through Σ_i z_i ∫_{interval i} rest, because
     ∫ z_s² does not; so many orders are scored at once from the running integral of the rest (ours).
     Keeps the pass with the best true value.
     """
-    rng, z = np.random.default_rng(seed), [h @ p[s] for s, h in enumerate(layout.heights)]
+    rng, z = np.random.default_rng(0), [h @ p[s] for s, h in enumerate(layout.heights)]
     many, knots = len(z) > MANY, np.linspace(0.0, layout.total, CELLS + 1)
     spread = [float(w @ (x - w @ x / layout.total) ** 2) for w, x in zip(layout.lengths, z, strict=True)]
     orders: list[Ints] = [np.argsort(x) for x in z]
@@ -151,9 +150,9 @@ def _exchanged(order: Ints, score: Callable[[Ints], Floats], rng: np.random.Gene
 
 
 SAMPLE = 24  # secrets, spread over the range of shares, on which profiles are compared
-FEW, COARSE = 6, 65  # values up to which all masses are in the relaxation; else so many
+COARSE = 65  # masses in the relaxation, where there are too many sets to list
 DROPS = (0.0, 0.05, 0.12, 0.25, 0.45, 0.7, 0.9)  # of E − 1: the first profiles tried
-STRIDE, TRIES, FINE = 0.5, 30, 1e-5  # of the simplex method: first step in logits, profiles at most, nats
+STRIDE, TRIES = 0.5, 30  # of the simplex method: first step in logits, profiles at most
 ROUGH = 17  # shares of the budget at which corridors are kept in the relaxation
 WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 
@@ -242,38 +241,29 @@ def climbed(
     """
     rise, seen = math.exp(epsilon) - 1.0, {first: score(first)}
     room = 0.0 if at_most is None else at_most - epsilon
-    start = [_logit(first.drop / rise), _logit(1.0 - 0.5**first.power)]
+    places = [first.drop / rise, 1.0 - 0.5**first.power]
     if room > 0.0:
-        start.append(_logit(-math.log(first.floor) / room))
+        places.append(-math.log(first.floor) / room)
 
     def cost(x: Floats) -> float:
-        under = capped(epsilon, at_most, _share(x[2])) if room > 0.0 else capped(epsilon, at_most)
-        profile = replace(under, drop=rise * _share(x[0]), power=-math.log2(1.0 - _share(x[1])))
+        share = expit(np.clip(x, -6.0, 6.0)).tolist()
+        under = capped(epsilon, at_most, *share[2:])
+        profile = replace(under, drop=rise * share[0], power=-math.log2(1.0 - share[1]))
         if profile not in seen:
             seen[profile] = score(profile)
         return -seen[profile]
 
     from scipy.optimize import minimize
 
-    corners = np.array(start) + STRIDE * np.vstack([np.zeros(len(start)), np.eye(len(start))])
-    settings = {"maxfev": tries, "initial_simplex": corners, "fatol": FINE}
+    corners = logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
     with contextlib.suppress(OutOfTime):
-        minimize(cost, corners[0], method="Nelder-Mead", options=settings)
+        minimize(cost, corners[0], method="Nelder-Mead", options={"maxfev": tries, "initial_simplex": corners})
     best = max(seen, key=lambda x: seen[x])
     return best, seen[best]
 
 
 class OutOfTime(Exception):
     """Raised by a score that has no time left: the best so far is taken."""
-
-
-def _logit(share: float) -> float:
-    share = min(max(share, 0.02), 0.98)
-    return math.log(share / (1.0 - share))
-
-
-def _share(logit: float) -> float:
-    return 1.0 / (1.0 + math.exp(-min(max(logit, -6.0), 6.0)))
 
 
 class _Relaxation:
@@ -284,7 +274,7 @@ class _Relaxation:
         order = np.argsort(shares)
         self.chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
         self.some, laws = shares[self.chosen], p[self.chosen] / shares[self.chosen, None]
-        self.grids = [possible(q, q, FEW, COARSE) for q in laws]
+        self.grids = [possible(q, q, COARSE) for q in laws]
 
     def __call__(self, x: Profile) -> float:
         if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:

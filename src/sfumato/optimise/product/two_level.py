@@ -14,11 +14,10 @@ from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import spend
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
-BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
+BEAM = 8  # sets that exchanges begin from, and blocks that a price brings in at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
 TOGETHER = 400_000  # numbers in memory for the heights of several secrets
 LISTED = 8  # useful values up to which all sets are listed instead of searched
-OFFERED = 8  # blocks that a price brings in at most
 
 
 class BlockBall(Protocol):
@@ -119,6 +118,12 @@ class Heights:
                 out.append(mine)
         return out
 
+    def scaled(self) -> Heights:
+        """The same blocks with the mean 1."""
+        mine, mean = copy(self), (1.0 - self.w) * self.lo + self.w * self.hi
+        mine.lo, mine.hi, mine.least, mine.most = self.lo / mean, self.hi / mean, 1.0, 1.0
+        return mine
+
     def at(self, w: Floats) -> tuple[Floats, Floats]:
         """(lo, hi) at any masses, [kind, …]."""
         return tuple(np.stack([np.interp(w, self.w, row) for row in x]) for x in (self.lo, self.hi))  # type: ignore[return-value]
@@ -129,9 +134,9 @@ def subsets(count: int) -> Floats:
     return (np.arange(1, (1 << count) - 1)[:, None] >> np.arange(count) & 1).astype(float)
 
 
-def possible(q: Floats, measure: Floats, listed: int = LISTED, grid: int = MASSES) -> Floats:
+def possible(q: Floats, measure: Floats, grid: int = MASSES) -> Floats:
     """The masses at which heights are needed: those of all sets of few values, a grid for more."""
-    if len(q) > listed:
+    if len(q) > LISTED:
         return bend(grid)
     return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
@@ -181,7 +186,7 @@ class TwoLevel:
     def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
         """Blocks whose reduced gain exceeds the tolerance, the best of them."""
         blocks, reduced = self._reckoned(y)
-        best = np.argsort(-reduced)[:OFFERED]
+        best = np.argsort(-reduced)[:BEAM]
         return np.asarray(blocks[best[reduced[best] - y0 > tolerance]])
 
     def best(self, y: Floats, count: int = 2) -> Floats:
@@ -203,14 +208,13 @@ class TwoLevel:
         spend(60, begin.size)
         order = np.argsort(-self._reduced(begin, y))
         chosen, best = [begin[order[: max(BEAM, k)]]], begin[order[:BEAM]]
-        for _ in range(EXCHANGES):
+        while True:
             best, reached = self._exchanged(best, y)
             chosen.append(best)
             best = best[:BEAM]
             if reached <= top:
-                break
+                return self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
             top = reached
-        return self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
 
     def _reduced(self, sets: Floats, y: Floats) -> Floats:
         return np.asarray(self._priced(sets @ self.q, sets @ self.measure, sets @ y, y)[0].max(0))

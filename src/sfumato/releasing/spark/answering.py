@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.digests import Blocks, in_order
 from sfumato.mechanism import Mechanism
-from sfumato.releasing.spark.tasks import BLOCK, Batches, Inputs, Job, PlacedDraws
+from sfumato.releasing.spark.tasks import TASK_BLOCK, Batches, Inputs, Job, PlacedDraws
 from sfumato.sources.data_frames import WEIGHT
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def draw_rows(job: Job, tables: Iterator[pa.Table]) -> Iterator[Numbered]:
     for table in tables:
         digests = np.stack([np.asarray(table.column(n)) for n in ("m0", "m1")], 1)
         order, copies = in_order(digests)
-        for start in range(0, len(order), BLOCK):
-            at, copy = order[start : start + BLOCK], copies[start : start + BLOCK]
+        for start in range(0, len(order), TASK_BLOCK):
+            at, copy = order[start : start + TASK_BLOCK], copies[start : start + TASK_BLOCK]
             rows = table.take(pa.array(at)).combine_chunks().to_batches()[0]
             codes = np.stack([np.asarray(rows.column(n)) for n in job.codes])
             yield _standing(job, own, rows, own.answers(digests[at], copy, Inputs(own.groups, codes)))
@@ -121,7 +121,7 @@ def _tallied(job: Job, own: PlacedDraws, drawn: Array) -> pa.RecordBatch:
     """Answers that came, with how often each did."""
     assert isinstance(own.made, Mechanism)
     if drawn.ndim == 1 and job.decode != "sample" and own.made.outputs < 1 << 31:  # one label for each output
-        drawn, counts = np.unique(drawn, return_counts=True) if own.made.outputs > BLOCK else _counted(drawn)
+        drawn, counts = np.unique(drawn, return_counts=True) if own.made.outputs > TASK_BLOCK else _counted(drawn)
         labels = own.decoder.arrays(drawn.astype(np.int32), 0)
         return plain(_released(job, [], labels, **{WEIGHT: pa.array(counts)}))
     batch = plain(_released(job, [], own.decoder.arrays(drawn, 0)))
@@ -153,7 +153,7 @@ def expand(batches: Batches) -> Batches:
     for batch in batches:
         counts = np.asarray(batch.column(batch.num_columns - 1), np.int64)
         rows = batch.select(list(range(batch.num_columns - 1)))
-        rounds = max(1, -(-int(counts.sum()) // BLOCK))
+        rounds = max(1, -(-int(counts.sum()) // TASK_BLOCK))
         for turn in range(rounds):
             share = counts * (turn + 1) // rounds - counts * turn // rounds
             which = np.repeat(np.arange(len(counts)), share)
@@ -163,11 +163,11 @@ def expand(batches: Batches) -> Batches:
 
 
 def _stretches(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of rows of about BLOCK copies each."""
+    """Runs of rows of about TASK_BLOCK copies each."""
     ends, low = np.cumsum(sizes), 0
     while low < len(sizes):
         before = int(ends[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(ends, before + BLOCK, side="right")))
+        high = max(low + 1, int(np.searchsorted(ends, before + TASK_BLOCK, side="right")))
         yield low, high
         low = high
 

@@ -112,7 +112,7 @@ def _answers(flow: Flow) -> Frame:
 
     job, parts, keys = job_of(flow), shuffle_parts(flow), answer_keys(flow)
     cells = encoded(flow).groupBy("x0").agg(F.sum(WEIGHT).alias(WEIGHT))
-    cells = _pieces(cells, tasks.BLOCK).repartition(parts, "x0", "start")
+    cells = _pieces(cells, tasks.TASK_BLOCK).repartition(parts, "x0", "start")
     drawn = map_in_arrow(cells, partial(answering.draw, job), _tallies(keys))
     drawn = _pieces(drawn.groupBy(*keys).agg(F.sum(WEIGHT).alias(WEIGHT)), PIECE)
     place = F.pmod(F.xxhash64(*keys), F.lit(parts)) + F.expr(f"start div {PIECE}")
@@ -156,8 +156,8 @@ def _as_codes(batches: Batches) -> Batches:
 # the sums of answers alone, so where a row stands tells nothing of the inputs.
 
 
-FEW_VALUES = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
-SHARE = 1 << 20  # rows that are worth a task of their own
+FEW_SENT = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
+ROWS_FOR_A_TASK = 1 << 20  # rows that are worth a task of their own
 
 
 def few(flow: Flow) -> bool:
@@ -165,14 +165,14 @@ def few(flow: Flow) -> bool:
     mechanism = flow.mechanism
     if isinstance(mechanism, Bundle):
         return False
-    return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW_VALUES)
+    return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW_SENT)
 
 
 def _dealt_out(flow: Flow, write: Write, told: pa.Schema) -> pa.Table:
     codes, counts = _inputs(flow)
     if not len(codes):
         return told.empty_table()
-    parts = min(shuffle_parts(flow), -(-int(counts.sum()) // SHARE))
+    parts = min(shuffle_parts(flow), -(-int(counts.sum()) // ROWS_FOR_A_TASK))
     keys = answer_keys(flow)
     answers = _dealt(flow, parts, partial(_draw_shares, job_of(flow), codes, counts, parts), _tallies(keys))
     totals = _summed(answers, keys).sort_by([(k, "ascending") for k in keys])
@@ -209,11 +209,11 @@ def _cells(codes: Ints, counts: Ints, low: int, high: int) -> pa.RecordBatch:
     ends = np.cumsum(counts)
     begins = ends - counts
     first, last = np.clip(low - begins, 0, counts), np.clip(high - begins, 0, counts)
-    pieces = -(-(last - first) // tasks.BLOCK)
+    pieces = -(-(last - first) // tasks.TASK_BLOCK)
     which = np.repeat(np.arange(len(codes)), pieces)
     turn = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    start = first[which] + turn * tasks.BLOCK
-    size = np.minimum(tasks.BLOCK, last[which] - start)
+    start = first[which] + turn * tasks.TASK_BLOCK
+    size = np.minimum(tasks.TASK_BLOCK, last[which] - start)
     return pa.record_batch({"x0": codes[which], "start": start, "size": size})
 
 

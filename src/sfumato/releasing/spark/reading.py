@@ -18,7 +18,7 @@ from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import SPARK_KEY, Told
 from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.bundle import any_record
-from sfumato.releasing.flow import Flow, reading
+from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark.tasks import NUMBER, Batches, Job, coded_apart, encode
 from sfumato.sources.data_frames import WEIGHT, column, grouped, map_in_arrow
 from sfumato.sources.source import BATCH_ROWS
@@ -38,15 +38,15 @@ SPELLED = (
 def job_of(flow: Flow, *, numbered: bool = False) -> Job:
     """What the workers must know of a release; `numbered` rows have a number in files."""
     record = msgspec.json.encode(any_record(flow.mechanism))
-    guessed = any(c.role == "guess" for c in flow.decoder.columns)
+    guessed = any(c.role == "guess" for c in flow.drawer.decoder.columns)
     inputs = len(coded_apart(flow.mechanism))
     decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
-    return Job(record, flow.stream.key, decode, len(flow.kept), len(flow.id), inputs, compared, numbered)
+    return Job(record, flow.drawer.stream.key, decode, len(flow.kept), len(flow.id), inputs, compared, numbered)
 
 
 def looked_at(flow: Flow) -> list[str]:
     """The columns that workers look at: those of the input code in its order, then those that are only compared."""
-    return [*(flow.coded[c.name] for c in reading(flow.mechanism)), *flow.compared.values()]
+    return [*(flow.coded[c.name] for c in flow.drawer.reading), *flow.compared.values()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ def as_columns(flow: Flow, rows: Frame) -> Frame:
     """Released rows of columns k…, y… under the names and in the order of the release."""
     from pyspark.sql import functions as F
 
-    told = Told(any_record(flow.mechanism).checksum, flow.decode, flow.stream.description)
+    told = Told(any_record(flow.mechanism).checksum, flow.decode, flow.drawer.stream.description)
     fields, ours = kept_fields(flow), {SPARK_KEY: told._asdict()}
     return rows.select(*(
         F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)
@@ -141,7 +141,7 @@ def kept_fields(flow: Flow) -> dict[str, StructField]:
 
 def answer_keys(flow: Flow) -> list[str]:
     """The internal names of the released columns: y0, y1, …"""
-    return [f"y{i}" for i in range(len(flow.decoder.columns))]
+    return [f"y{i}" for i in range(len(flow.drawer.decoder.columns))]
 
 
 def answer_schema(flow: Flow) -> StructType:
@@ -155,7 +155,7 @@ def answer_schema(flow: Flow) -> StructType:
 def output_names(flow: Flow) -> list[tuple[str, str]]:
     """(internal name, released name) in the order of the released table. Inside, kept columns come first."""
     inner = [*answer_keys(flow), *(f"k{i}" for i in range(len(flow.kept)))]
-    named = list(zip(inner, [*(c.name for c in flow.decoder.columns), *flow.kept], strict=True))
+    named = list(zip(inner, [*(c.name for c in flow.drawer.decoder.columns), *flow.kept], strict=True))
     return [named[i] for i in flow.order]
 
 

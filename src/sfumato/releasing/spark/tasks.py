@@ -14,17 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Array, Column, Ints
-from sfumato.drawing.decoding import decoder
+from sfumato.drawing.decoding import decoder, reading
 from sfumato.drawing.digests import Blocks, Digests, Placed
 from sfumato.drawing.randomness import Lane, Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, BundleSampler, Sampler, words_of
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
-from sfumato.releasing.flow import reading
 from sfumato.sources.data_frames import WEIGHT, weights_of, worker_errors
 
-BLOCK = 1 << 18  # rows drawn or written at a time
+TASK_BLOCK = 1 << 18  # rows drawn or written at a time
 MOST_CODES = 1 << 62  # values of an input code
 NUMBER = "p"  # the column of the number of a row in files
 Batches = Iterator[pa.RecordBatch]
@@ -111,7 +110,7 @@ def _joined(group: Alphabet, each: dict[str, Codes]) -> Ints:
 def encode(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> Batches:
     """Rows as input codes x0 with how often each occurs: once for a task where codes are few, else for a batch."""
     groups = coded_apart(_made(job.mechanism))
-    few = groups[0].size <= BLOCK
+    few = groups[0].size <= TASK_BLOCK
     totals = np.zeros(groups[0].size if few else 0, np.int64)
     for batch in opened(batches):
         [codes], weights = inputs_of(job, groups, batch).words, weights_of(batch)
