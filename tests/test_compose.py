@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -243,7 +244,7 @@ def test_releases_whose_secret_has_labels_that_others_lack_are_bounded_for_the_l
         for n, own in zip(counts, ill, strict=True)
     )
     whole = sf.compose(few, many)
-    level = next(x for x in whole.levels if x.claim.notion == "rldp")
+    level = next(x for x in whole.levels if x.claim.notion == "rldp" and not x.assumed)
 
     assert level.level == pytest.approx(level.sum) and level.adds and not whole.exact
     assert level.claim.within.joint.secret.columns[0].labels == ("a", "b")
@@ -331,20 +332,38 @@ def test_the_note_beside_a_release_is_no_less_than_what_labels_that_differ_tell_
         assert float(re.search(r"at most ([\d.]+) nats", note)[1]) >= attained > 4
 
 
-def test_releases_of_other_columns_compose_to_what_the_ledger_adds_up():
+def test_releases_of_other_columns_hold_for_whoever_believes_one_of_their_claims():
     rng = np.random.default_rng(1)
     made = []
-    for name in ("town", "work", "home"):
+    for name, radius in (("town", 0.001), ("work", 0.02), ("home", 0.1)):
         joint = sf.Joint.from_counts(
             rng.integers(300, 900, (2, 3)), sf.Column.of("health", ["ill", "well"]), sf.Column.of(name, "ABC")
         )
-        made.append(sf.design(sf.ChiSquareBall(joint), 0.5, "srr").mechanism)
+        made.append(sf.design(sf.ChiSquareBall(joint, radius=radius), 0.5, "srr").mechanism)
+    own = [sf.certify(m).level for m in made]
+    freely = [sf.compose(m).levels for m in made]
+    anyhow = [next(x.level for x in levels if x.claim.anywhere) for levels in freely]
 
     whole = sf.compose(*made)
 
     (ledger,) = total_levels([[m] for m in made], "rldp")
-    assert whole.levels[0].assumed and whole.levels[0].level == ledger.level < 1.5
-    assert f"factor of at most {at_most(math.exp(ledger.level), 3)}" in whole.sentence
+    (told,) = [x.level for x in whole.levels if x.assumed]
+    assert told == pytest.approx(max(own[i] + sum(anyhow) - anyhow[i] for i in range(3)), rel=1e-9)
+    assert ledger.level < told < sum(anyhow)
+    assert f"factor of at most {at_most(math.exp(told), 3)}" in whole.sentence
+    assert sf.compose(*made[::-1]).sentence == whole.sentence
+
+
+def test_what_one_release_claims_of_a_single_distribution_is_no_claim_over_a_set():
+    joints = [
+        sf.Joint.from_counts(counts, sf.Column.of("health", ["ill", "well"]), sf.Column.of(name, "AB"))
+        for name, counts in (("town", [[60, 40], [45, 55]]), ("work", [[50, 50], [50, 50]]))
+    ]
+    ball = sf.design(sf.ChiSquareBall(joints[0], radius=0.01), 0.5, "srr").mechanism
+    point = sf.Tabular([[0.8, 0.2], [0.2, 0.8]], joint=joints[1], reads="useful")
+    point = replace(point, law=point.law.rounded(40, 0.0)).with_claim(Claim("rldp", 1e-6, sf.Exactly(joints[1])))
+
+    assert sf.compose(ball, point).sentence == sf.compose(point, ball).sentence
 
 
 def test_levels_over_sets_of_several_releases_say_whose_they_are_and_the_worst_counts():

@@ -229,12 +229,14 @@ class RenyiBounds:
             proved = np.where(bounds > goal, 0.0, bounds).max(1)
             low, high, value = np.append(0.0, spent)[cell], spent[cell], bounds[row, cell]
             for _ in range(CUTS):
+                goal = max(goal, float(proved.max()))
                 live = np.flatnonzero(value > goal)
                 np.maximum.at(proved, np.delete(row, live), np.delete(value, live))
-                row, value = np.repeat(row[live], PARTS), np.repeat(value[live], PARTS)
+                row, before = np.repeat(row[live], PARTS), np.repeat(value[live], PARTS)
                 ends = np.linspace(low[live], high[live], PARTS + 1, axis=1)
                 low, high = ends[:, :-1].ravel(), ends[:, 1:].ravel()
-                value = np.minimum(value, self._cells(_part(one, row), _part(two, row), low, high))
+                value = np.minimum(before, self._cells(_part(one, row), _part(two, row), low, high))
+                np.maximum.at(proved, row[value == before], value[value == before])  # what a cut did not better
             np.maximum.at(proved, row, value)
             out.append(proved)
         return np.concatenate(out)

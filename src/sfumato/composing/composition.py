@@ -52,14 +52,12 @@ class Level:
 
     @property
     def over_a_set(self) -> bool:
-        """Whether it bounds the odds between secrets for every distribution of a set, but not for any."""
-        within = self.claim.within
-        return self.claim.notion == "rldp" and within is not None and not isinstance(within, (Anything, Exactly))
+        return _is_over_a_set(self.claim)
 
     @property
     def title(self) -> str:
         if self.assumed:
-            return "RLDP as one of the releases assumes, and for every distribution of the others"
+            return "RLDP as any one of the releases assumes, and for every distribution of the others"
         where = {None: "whatever the distribution", "exactly": "at the design distribution",
                  "anything": "for every distribution", "chi-square-ball": "in the confidence ball",
                  "renyi-ball": "in the Rényi ball", "polytope": "for every mixture listed"}
@@ -141,9 +139,9 @@ class Composition:
         if anywhere:
             return min(found, default=math.inf)
         sets = [x for x in self.levels if x.over_a_set]
-        own = [x.level for x in sets if x.claim.within is self.within] or [x.level for x in sets if not x.assumed]
-        worst = max(own, default=math.inf)  # so that it holds for whoever believed any of the claims
-        return max(min([*found, worst, *(x.level for x in sets if x.assumed)], default=math.inf), 0.0)
+        asked = [x for x in sets if x.assumed or x.claim.within is self.within]
+        worst = max((x.level for x in asked or sets), default=math.inf)  # for whoever believed any of the claims
+        return max(min([*found, worst], default=math.inf), 0.0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -237,16 +235,25 @@ def _anything(secret: Alphabet) -> Anything:
 
 
 def _assumed(levels: Sequence[Level], releases: Sequence[Mechanism | Bundle]) -> Sequence[Level]:
-    """The levels with that of one release over what it claims and the others for any distribution, where it is less
-    than all of them: a set need not be about the columns of all."""
-    sets = [c for m in releases for c in _claims(m) if c.within is not None and not isinstance(c.within, Anything)]
-    if not sets or len(releases) == 1:
+    """The levels with that of one release over what it claims and the others for any distribution, whichever of them
+    it is: a set need not be about the columns of all, and nobody has to say whose claim they believe."""
+    known = {_key(replace(x.claim, epsilon=ANY_CLAIM, also=())) for x in levels if x.over_a_set}
+    claims = [[replace(c, epsilon=ANY_CLAIM, also=()) for c in _claims(m) if _is_over_a_set(c)] for m in releases]
+    if len(releases) == 1 or all(_key(c) in known for own in claims for c in own):
         return levels
-    own = max(x.level for x in total_levels([[m] for m in releases], "rldp"))
-    each = next(x.each for x in levels if isinstance(x.claim.within, Anything))
-    if own >= min(x.level for x in levels if x.over_a_set or isinstance(x.claim.within, Anything)):
-        return levels
-    return [Level(replace(sets[0], epsilon=ANY_CLAIM, also=()), own, each, False, assumed=True), *levels]
+    anyhow = [log_up(anywhere(m).ratio) for m in releases]
+    found = [
+        math.nextafter(math.fsum([total_levels([[m]], "rldp")[0].level, *anyhow[:i], *anyhow[i + 1:]]), math.inf)
+        for i, (m, own) in enumerate(zip(releases, claims, strict=True)) if own
+    ]
+    first = next(c for own in claims for c in own)
+    return [Level(first, max(found), tuple(anyhow), False, assumed=True), *levels]
+
+
+def _is_over_a_set(claim: Claim) -> bool:
+    """Whether it bounds the odds between secrets for every distribution of a set, but not for any."""
+    within = claim.within
+    return claim.notion == "rldp" and within is not None and not isinstance(within, (Anything, Exactly))
 
 
 def _claims(made: Mechanism | Bundle) -> list[Claim]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ from sfumato.bundles.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
-from sfumato.estimation.inversion import Inversion, on_simplex
+from sfumato.estimation.inversion import Inversion, on_simplex, sidak
 from sfumato.estimation.models import prior
 from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.tables import TableEstimate
@@ -127,7 +126,7 @@ class BundleEstimate:
             raise InputError("the level must lie strictly between 0 and 1", value=level)
         found, rng = self.model.probability(event), np.random.default_rng(seed)
         again = [self._again(rng).probability(event) for _ in range(draws)]
-        half = _student(draws, (1 + level) / 2) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
+        half = _student(draws, level) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
         return found, max(0.0, found - half), min(1.0, found + half)
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
@@ -292,14 +291,14 @@ def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written:
     return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows
 
 
-def _student(freedom: int, share: float) -> float:
-    """The quantile of Student's law by its expansion around the normal one [Fisher, Cornish 1960]: scipy is not there
+def _student(freedom: int, level: float) -> float:
+    """Student's half width by its expansion around the normal one [Fisher, Cornish 1960]: scipy is not there
     for whoever only estimates.
 
-    >>> round(_student(50, 0.975), 4), round(_student(20, 0.975), 3)
+    >>> round(_student(50, 0.95), 4), round(_student(20, 0.95), 3)
     (2.0086, 2.086)
     """
-    z = NormalDist().inv_cdf(share)
+    z = sidak(1, level)
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3

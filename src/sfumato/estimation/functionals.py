@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from sfumato.estimation.inversion import (
     Inversion,
     Mask,
     largest,
+    sidak,
 )
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
@@ -156,7 +156,7 @@ class Linear:
         """z of one interval, or of all figures with these gradients at once: the quantile of the largest |Z|."""
         if not 0 < level < 1:
             raise InputError("the level must lie strictly between 0 and 1", value=level)
-        one = NormalDist().inv_cdf((1 + level) / 2)
+        one = sidak(1, level)
         if not together:
             return one
         cov = self.covariance if gradient is None else gradient @ self.covariance @ gradient.T

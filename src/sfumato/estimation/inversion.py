@@ -218,7 +218,7 @@ def critical(inversion: Inversion, level: float) -> float:
     draws = min(DEVIATIONS_DRAWN, 2 * LISTED // max(sd.size, 1))
     shown = inversion.identified.ravel() & (sd > 0)
     if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
-        return _sidak(cells, level)
+        return sidak(cells, level)
     if sd.size <= FACTORED:
         return largest(inversion.covariance()[np.ix_(shown, shown)], level, draws)
     return _quantile(inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown], level)
@@ -229,14 +229,16 @@ def largest(covariance: Floats, level: float, draws: int = DEVIATIONS_DRAWN) -> 
     return _quantile(correlated(covariance, draws), level)
 
 
-def _sidak(cells: int, level: float) -> float:
-    return NormalDist().inv_cdf((1 + level ** (1 / max(cells, 1))) / 2)
+def sidak(cells: int, level: float) -> float:
+    """z for each of so many cells; its tail by itself, as no float tells a level next to 1 from 1."""
+    tail = -math.expm1(math.log(level) / max(cells, 1)) / 2
+    return -NormalDist().inv_cdf(tail)
 
 
 def _quantile(z: Floats, level: float) -> float:
     """Of the largest |z[i, cell]| of each draw, on the wide side of what the simulation leaves in doubt."""
     ordered, doubt = np.sort(np.abs(z).max(1)), 2 * np.sqrt(level * (1 - level) / len(z))
-    place, most = math.ceil((level + doubt) * len(z)), _sidak(z.shape[1], level)
+    place, most = math.ceil((level + doubt) * len(z)), sidak(z.shape[1], level)
     return min(float(ordered[place]), most) if place < len(z) else most
 
 
