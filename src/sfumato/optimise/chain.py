@@ -252,7 +252,7 @@ class Chain:
 
             if not (small or self.quick or self.carried):
                 flat = replace(best, drop=DROPS[1] * float(np.expm1(self.epsilon)))
-                best = climbed(rough, max(best, flat, key=rough), self.epsilon, self.at_most, TRIES)[0]
+                best = climbed(rough, max(best, flat, key=rough), self.epsilon, self.at_most, TRIES // 2)[0]
         self._under(best, budget)
         if small and not budget.over:
             self._under(plain, budget)
