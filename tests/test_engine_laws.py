@@ -140,8 +140,8 @@ def test_too_little_time_for_a_search_leaves_the_best_closed_form():
 def test_a_limit_is_kept_with_the_proof_where_rows_could_hardly_be_listed():
     counts = np.random.default_rng(0).multinomial(10**7, np.random.default_rng(1).dirichlet(np.full(400, 0.5))).reshape(20, 20)
     started = time.thread_time()
-    found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 1.0, "ballopt", time_limit=1.5)
-    assert time.thread_time() - started <= 1.1 * 1.5 + 1.0
+    found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 1.0, "ballopt", time_limit=5)
+    assert time.thread_time() - started <= 1.1 * 5 + 1.0
     assert found.certificate.level <= 1.0 and found.value > 0.5 * found.bound
 
 
