@@ -272,6 +272,8 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
         (x.title, at_most(x.level), at_most(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
     ])
     how = "exact" if whole.exact else "bounds: joint outputs are too many to list, or labels differ"
+    if whole.exact and not all(x.exact for x in whole.levels):
+        how = "exact, but for the first, which adds levels and is a bound"
     story(f"{len(loaded)} release{'' if len(loaded) == 1 else 's'} of the same rows; the levels are {how}.")
     story(capitalised(whole.sentence))
     if out is not None:
