@@ -1,13 +1,18 @@
 """Designs along ε: what they share changes what they cost, never what they promise."""
 
+import math
+
 import numpy as np
 import pytest
 
 import sfumato as sf
 from sfumato.comparing.measuring import precision
+from sfumato.designers.base import Task
+from sfumato.designers.precise import precise
 from sfumato.errors import InputError
 from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.estimates.goal import goal
 
 EPSILONS = (0.4, 1.0, 3.0)
 JOINT = sf.Joint.from_counts([[300, 120, 80], [90, 260, 150]])
@@ -155,3 +160,15 @@ def test_worst_cases_of_one_level_are_those_of_the_same_distributions_at_another
 def test_no_level_is_refused():
     with pytest.raises(InputError, match="at least one"):
         sf.designs(JOINT, [])
+
+
+def test_designs_of_neighbouring_levels_are_compared_though_they_read_other_inputs():
+    joint = sf.datasets.adult("race", "relationship")
+    ball = sf.ChiSquareBall(joint)
+    alone, both = sf.design(ball, 0.2, "grr", reads="useful").mechanism, sf.design(ball, 0.2, "srr").mechanism
+
+    score = precise(Task(ball, 0.5), target="useful", time_limit=1e-3).score  # the best protocol reads u alone
+
+    for mechanism in (alone, both):
+        error = goal(joint, "useful", mechanism.reads).of_law(mechanism.law)
+        assert score(mechanism) == pytest.approx(math.sqrt(error / joint.n))

@@ -163,10 +163,11 @@ def _draft(
         notes.append("stopped at the time limit: the best design so far")
     if asked and least <= aim.untouched < error * (1 - NEAR):
         notes.append("only the error of the untouched table is proved to be out of reach within the time")
-    measured = aim if reads == task.reads else goal(filled(task.within).joint, "useful", "useful")
 
     def score(mechanism: Mechanism) -> float:
-        return math.sqrt(measured.of_law(mechanism.law) / n)
+        """Of designs of other levels too, which may read another input."""
+        own = aim if mechanism.reads == task.reads else goal(filled(task.within).joint, "useful", "useful")
+        return math.sqrt(own.of_law(mechanism.law) / n)
 
     other = None if reads == task.reads else task.with_reads(reads)
     bound = math.sqrt(min(least, error) / n)
