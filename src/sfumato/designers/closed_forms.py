@@ -21,6 +21,7 @@ from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.optimise.arrays import greatest_gap
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import LISTED as MATRIX_CELLS
+from sfumato.tolerances import SUBSETS
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 
@@ -110,7 +111,7 @@ def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
         return 1.0
     low, high = within.spikes()
     each = float(np.maximum(high[s1] - E * low[s2], 0).sum())
-    if not isinstance(within, ChiSquareBall):
+    if not isinstance(within, ChiSquareBall) or low.shape[1] > SUBSETS:  # proofs list no more
         return min(1.0, each)
     q, radii = within.joint.useful_given_secret, l1_radius(within)
     moved = float(np.maximum(q[s1] - E * q[s2], 0).sum() + (radii[s1] + E * radii[s2]) / 2)
