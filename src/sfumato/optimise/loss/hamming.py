@@ -16,6 +16,7 @@ from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
+from sfumato.optimise.laws import LawProgramme
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import around
 from sfumato.tolerances import SUMS_TO_ONE, UNIT
@@ -131,7 +132,7 @@ def against(
 class MemberRows:
     """A linear programme with a row, at most 0, for every member; their prices mix the members into one source."""
 
-    def __init__(self, lp: LinearProgramme, row: Callable[[Floats], Floats]) -> None:
+    def __init__(self, lp: LinearProgramme | LawProgramme, row: Callable[[Floats], Floats]) -> None:
         self.lp, self.row, self.base, self.members = lp, row, lp.rows, list[Floats]()
 
     def solve(self, fresh: Floats) -> tuple[Solution, Floats]:

@@ -34,13 +34,14 @@ def least_distortion(
         cost = p * distance.T
         return cost if wide > 1 else cost.sum(axis=1, keepdims=True)
 
-    programme = FloorProgramme(ys, np.eye(wide), e)
-    rows = MemberRows(programme.lp, lambda p: programme.loss(costs(p)))
+    ends = float(distance.min()), float(distance.max())
+    programme = FloorProgramme(np.eye(wide), e, np.zeros((ys, wide)), ends)
+    rows = MemberRows(programme, lambda p: programme.loss(costs(p)))
 
     def respond(fresh: Floats) -> Response[Floats]:
         solution, p = rows.solve(fresh)
         q = np.repeat(private(solution.x[: ys * wide].reshape(ys, wide), e), xs // wide, axis=1)
-        return Response(q, (lost(q, distance),), programme.proved(solution, costs(p)), p)
+        return Response(q, (lost(q, distance),), programme.proved(solution), p)
 
     def enough(value: float, low: float) -> bool:
         return value <= budget or low > budget > -np.inf or value - low <= SOLVED * max(1.0, abs(value))

@@ -52,14 +52,14 @@ class PairCuts:
         empty = np.zeros(0, dtype=np.int64)
         return PairCuts(empty, empty, empty, np.zeros((0, useful)), np.zeros((0, useful)))
 
-    def rows(self, problem: LossProblem, extra: int = 0) -> sparse.csr_matrix:
-        """One sparse row per cut over the variables Q[y, x] (and `extra` more)."""
+    def rows(self, problem: LossProblem) -> sparse.csr_matrix:
+        """One sparse row per cut over the variables Q[y, x]."""
         k, us, xs = len(self), problem.p.shape[1], problem.inputs
         first, second = (self.y * xs + (s * us if problem.reads_both else 0) for s in (self.s1, self.s2))
         columns = np.concatenate([first[:, None] + np.arange(us), second[:, None] + np.arange(us)], axis=1).ravel()
         values = np.concatenate([self.r1, -np.exp(problem.epsilon) * self.r2], axis=1).ravel()
         lines = np.repeat(np.arange(k), 2 * us)
-        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs + extra))
+        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs))
 
     def excess(self, q: Floats, e: float) -> Floats:
         """Per output the greatest N − e·M of these pairs, at least 0; q[y, s, u]."""
@@ -237,18 +237,14 @@ class LeastLoss:
         return self.value - self.bound <= tolerance * abs(self.value)
 
 
-def priced(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> Floats:
-    """c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x for weights π ≥ 0 on cuts: what an entry of Q costs."""
-    cost = problem.cost(p)
-    return cost + (cuts.rows(problem).T @ np.maximum(weights, 0.0)).reshape(cost.shape) if len(cuts) else cost
-
-
 def lagrangian(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> float:
-    """A lower bound of the optimum from any weights on cuts and any P in F_u: columns of Q lie in the simplex.
-
-    Members of F are all that is needed; how good the solver was does not matter.
+    """min over columns in the simplex of Σ (c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x) Q: a lower bound of the optimum from
+    any weights π ≥ 0 on cuts and any P in F_u. Members of F are all that is needed; how good the solver was does not
+    matter.
     """
-    return float(priced(problem, cuts, weights, p).min(axis=0).sum())
+    cost = problem.cost(p)
+    price = (np.maximum(weights, 0.0) @ cuts.rows(problem)).reshape(cost.shape) if len(cuts) else 0.0
+    return float((cost + price).min(axis=0).sum())
 
 
 def into_pairs(problem: LossProblem, pairs: PairIndex, first: Floats, second: Floats) -> tuple[PairCuts, Floats]:
