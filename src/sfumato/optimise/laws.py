@@ -54,15 +54,16 @@ class LawProgramme:
             np.append(old, new) for old, new in
             ((self.cost, cost), (self.low, ends[0]), (self.high, ends[1]), (self.group, group))
         )
+        old = self.matrix
+        self.matrix = sparse.csr_matrix((old.data, old.indices, old.indptr), (len(self.right), self.size))
         return np.arange(before, self.size)
 
     def at_most(self, matrix: Any, right: Floats | float = 0.0) -> None:
         """Rows A x ≤ b over the first variables."""
-        block, old = sparse.csr_matrix(matrix), self.matrix.copy()
+        block = sparse.csr_matrix(matrix)
         block.resize(block.shape[0], self.size)
-        old.resize(old.shape[0], self.size)
         right = np.broadcast_to(right, block.shape[:1])
-        self.matrix, self.right = sparse.vstack([old, block], format="csr"), np.append(self.right, right)
+        self.matrix, self.right = sparse.vstack([self.matrix, block], format="csr"), np.append(self.right, right)
         if self.lp is not None:
             self.lp.at_most(block, right)
 

@@ -18,14 +18,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, exponential, power
 from sfumato.optimise.laws import LawProgramme
 from sfumato.tolerances import LEAST
 
-TAME = (-14.0, 5.0, 19.0)  # log of term/u, outside of which v and w are shrunk together before a tangent is taken: not
-# below the first, and not above a limit that rises from the second to the third
 Tangents = list[tuple[Ints, Floats]]  # variables of every term of a sum, with the slopes of a function below the terms
 
 
@@ -46,11 +44,6 @@ class PowerSum:
     def a(self) -> float:
         return 1 + self.b + self.d
 
-    @property
-    def square(self) -> bool:
-        """Square terms use the second-order cone, which the solver likes best."""
-        return self.d == 0 and self.b == 1
-
     def tangent(self, first: Floats, second: Floats) -> Tangents:
         """Slopes in u, v (and w) of the tangents with A = first, C = second: below every term."""
         lift = self.a * first ** (self.b / self.a) * second ** (self.d / self.a) * self.scale
@@ -60,26 +53,23 @@ class PowerSum:
     def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
         """One cone a term, t at least the term; returns the first rows."""
         one = np.ones(t.size)
-        top, below, middle = [(t, one)], [(self.v, one)], [(self.u, self.scale * one)]
-        if self.square:
-            return conic.products(top, below, middle)
+        below, middle = [(self.v, one)], [(self.u, self.scale * one)]
         if self.d == 0:  # t^{1/a} v^{b/a} ≥ κu
-            return conic.each(power(1 / self.a, self.b / self.a), top, below, middle)
+            return conic.each(power(1 / self.a, self.b / self.a), [(t, one)], below, middle)
         exponents = 1 / self.a, self.b / self.a, 1 - (1 + self.b) / self.a
-        return conic.each(power(*exponents), top, below, [(self.w, one)], middle)
+        return conic.each(power(*exponents), [(t, one)], below, [(self.w, one)], middle)
 
     def priced(self, z: Floats, first: Ints) -> Tangents:
         """The tangents that the duals of the cones suggest."""
-        zt = np.maximum(z[first] + z[first + 1] if self.square else z[first], LEAST)
-        zv = z[first] - z[first + 1] if self.square else z[first + 1]
+        zt = np.maximum(z[first], LEAST)
         second = np.maximum(z[first + 2], 0) / zt / self.d if self.d > 0 else np.ones(first.size)
-        return self.tangent(np.maximum(zv, 0) / zt / self.b, second)
+        return self.tangent(np.maximum(z[first + 1], 0) / zt / self.b, second)
 
     def touched(self, x: Floats, steepest: float) -> Tangents:
         """The tangents at x, or at a point near it where they are tame."""
         u, v, w = x[self.u], x[self.v], x[self.w] if self.d > 0 else np.ones(self.u.size)
         steep = self.a * np.log(self.scale) + (self.a - 1) * np.log(u) - self.b * np.log(v) - self.d * np.log(w)
-        tamed = np.clip(steep, TAME[0], steepest)
+        tamed = np.minimum(steep, steepest)
         height = np.exp(tamed) * u / np.exp((steep - tamed) / (self.a - 1))
         return self.tangent(height / v, height / w if self.d > 0 else w)
 
@@ -166,13 +156,12 @@ def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) ->
 # the largest of a few tangents gives a linear programme that is a relaxation, and its prices prove a bound.
 
 
-ENOUGH = 1e-8  # gap, relative where the value is above 1, that is worth no linear programme
-TANGENT_ROUNDS = 14  # and points that are half as far from the vertex each time
+STEEPEST = np.linspace(5.0, 19.0, 14)  # log of term/u in each round, above which v and w grow before a tangent is taken
 
 
 def loose(value: float, bound: float) -> bool:
-    """Whether a bound is worth being sharpened."""
-    return value - bound > ENOUGH * max(1.0, abs(value))
+    """Whether a bound is worth being sharpened: sealing costs as much as a smaller gap."""
+    return value - bound > SEALING * max(1.0, abs(value))
 
 
 def sharpened(
@@ -184,7 +173,7 @@ def sharpened(
     terms = [relaxation.box(part.u.size, 0.0, *part.range) for part in sums]
     for part, t in zip(sums, terms, strict=True):
         relaxation.limit(t[None], 1.0, part.limit)
-    for turn, steepest in enumerate(np.linspace(*TAME[1:], TANGENT_ROUNDS)):
+    for turn, steepest in enumerate(STEEPEST):
         for part, t in zip(sums, terms, strict=True):
             _touch(relaxation, part, t, np.maximum(point, REPAIRED), steepest)
         answer = relaxation.solve()
