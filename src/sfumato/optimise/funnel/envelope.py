@@ -180,10 +180,12 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
             lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
             bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
             fresh = _polished(piece, prices, better)
-        if len(fresh) == 0 or budget.over:
+        if len(fresh) == 0:
             break
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
         weights, prices, _ = master.solve()
+        if budget.over:
+            break
     alpha, points = master.mixture(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
     return Cover(alpha, points, value, prices, max(bound, value))

@@ -21,6 +21,8 @@ from sfumato.optimise.linear import Cover, best_cover
 from sfumato.optimise.repair import blended, goal
 from sfumato.tolerances import EXPONENT, SUBSETS
 
+COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Funnel:
@@ -145,7 +147,7 @@ def optimum(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: flo
     try:
         return enumerated(p, rows, extra=extra, budget=budget.part())
     except (TooManyRays, Degenerate):
-        return generated(p, rows, budget, extra=extra, gap=gap)
+        return generated(p, rows, budget if budget.left > COLUMNS else Budget.of(COLUMNS), extra=extra, gap=gap)
 
 
 def repaired(found: Funnel, p: Floats, epsilon: float, level: Callable[[Floats], float]) -> Funnel:
