@@ -155,6 +155,7 @@ def peak(
 # --- columns by search, until the peak proves that there are no more --------------------------------------------------
 
 
+SEARCHING = 0.2  # share of what is left that one round of local search may take
 FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros are not final
 
 
@@ -174,7 +175,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     bound = float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
     weights, prices, _ = master.solve()
     while True:
-        fresh = _searched(piece, prices, master.points, weights, random, budget.part())
+        fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))
         if len(fresh) == 0:
             better, top = peak(piece, prices, high, goal=gap, budget=budget, enough=4 * size)
             lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
