@@ -23,6 +23,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cone, RatioCone
 from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel.posteriors import (
+    COLUMNS,
     Funnel,
     best_ldp,
     best_lip,
@@ -202,7 +203,6 @@ def law_of_rows(master: InformationAim, task: Task) -> Table:
 
 
 TRIED = 64  # values of x up to which a joint design is tried when none is asked for
-JOINT = 1.0  # seconds of the joint design when nothing is said (the product takes less than another), and at least
 
 
 def srlip(
@@ -224,9 +224,8 @@ def srlip(
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
     matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
     if joint or (joint is None and task.joint.useful.size <= TRIED):
-        quick = time_limit is None and joint is None
-        left = Budget.of(JOINT if quick else max(JOINT, budget.left))
-        direct = joint_design(p, task.epsilon, left, gap=gap)
+        quick = time_limit is None and joint is None  # as long as the product takes, about
+        direct = joint_design(p, task.epsilon, Budget.of(COLUMNS) if quick else budget, gap=gap)
         bound = min(bound, direct.bound)
         more = direct.value / value if value > 0 else float("inf")
         notes.append(f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each")

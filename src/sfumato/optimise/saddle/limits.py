@@ -40,8 +40,8 @@ class LeakageLimit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeastLeakingDistortion:
-    """A channel inside every limit, its expected distortion, and a proved lower bound for all channels inside."""
+class LeakingChannel:
+    """A channel inside every limit, its expected distortion (or information), and what no channel inside passes."""
 
     channel: Floats
     value: float
@@ -56,7 +56,7 @@ Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of th
 def least_distortion(
     p: Floats, distance: Floats, limits: Sequence[LeakageLimit], level: Level, *, given: Floats | None = None,
     budget: Budget = FREE,
-) -> LeastLeakingDistortion:
+) -> LeakingChannel:
     """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit.
 
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
@@ -68,7 +68,7 @@ def least_distortion(
         raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
         value = float((cost * constant).sum())
-        return LeastLeakingDistortion(constant, value, value, tuple(0.0 for _ in limits), "constant")
+        return LeakingChannel(constant, value, value, tuple(0.0 for _ in limits), "constant")
     programme, sums = LawProgramme(), list[PowerSum | EntropySum]()
     names = programme.laws(cost)
     seen = names if given is None else _seen(programme, names, given)
@@ -85,7 +85,7 @@ def least_distortion(
     if loose(value, bound):
         bound, vertex = sharpened(programme, sums, answer.x, value, bound, budget.part(1.0, SHARPENING))
         value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
-    return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
+    return LeakingChannel(channel, value, bound, levels, answer.status)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -186,20 +186,10 @@ def _inside(
 LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MostInformation:
-    """A channel within the level, I(X;Y) there, and a proved upper bound for every channel within the level."""
-
-    channel: Floats
-    value: float
-    bound: float
-    level: float
-
-
 ChannelLevel = Callable[[Floats], float]  # of a channel
 
 
-def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> MostInformation:
+def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> LeakingChannel:
     """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit.
 
     Rows are θ·v with max v = 1, so v ∈ [0, 1]^X, a cube whose vertices are the indicators of subsets.
@@ -208,7 +198,7 @@ def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> MostI
     return _mixture(p, rows, limit, level, np.ones(len(rows)), float(np.exp(limit)))
 
 
-def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> MostInformation:
+def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> LeakingChannel:
     """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
     return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
 
@@ -222,7 +212,7 @@ def _subsets(size: int) -> Floats:
 
 def _mixture(
     p: Floats, rows: Floats, limit: float, level: ChannelLevel, weight: Floats | None = None, most: float = INFINITY
-) -> MostInformation:
+) -> LeakingChannel:
     """The best mixture of rows that sums to 1 with Σ θ·weight ≤ most; rounding is paid by a touch of the law of Y."""
     size = rows.sum(axis=1)
     points = rows / size[:, None]
@@ -230,4 +220,4 @@ def _mixture(
     cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
     channel = as_matrix(cover)
     channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
-    return MostInformation(channel, information(channel, p), cover.bound, level(channel))
+    return LeakingChannel(channel, information(channel, p), cover.bound, (level(channel),), "all subsets")
