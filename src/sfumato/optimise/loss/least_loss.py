@@ -139,8 +139,8 @@ def solve_by_cuts(
 # --- which engine, the cones of some pairs, and many levels at once ---------------------------------------------------
 
 
-CUT_VALUES, CUT_RADIUS = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
-FEW_SECRETS = 5  # up to which nearly all pairs are tight at the optimum
+CUT_VALUES, CUT_RADIUS = 10, 1e-2  # |U| and radius up to which they do: measured at 8 × 8 and 15 × 5 against 5 × 8
+FEW_SECRETS = 6  # up to which cones of all pairs at once are fastest, as most are tight, and from which cuts win
 ROUGH = 1e-5  # accuracy of the solver where it only looks for the pairs that need their cones
 NEARLY = 1e-2  # a ratio this close to e^ε earns a pair its exact cone
 
@@ -153,7 +153,7 @@ def engine_for(problem: LossProblem) -> str:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
     secrets, values = problem.p.shape
     flat = values <= CUT_VALUES and problem.radius <= CUT_RADIUS
-    return "cuts" if flat and secrets > FEW_SECRETS else "cones"
+    return "cuts" if flat and secrets >= FEW_SECRETS else "cones"
 
 
 def least_loss(
