@@ -106,7 +106,9 @@ def meet(
         worst = outer.cuts(met)
         made = outside.cut(worst.normals)
         odds = worst.greatest(len(met))[:, None] / cone.rise  # of the constant row: what these worst cases ask for
-        master.add(repaired(cone, (met + odds) / (1 + odds), loose=True))
+        rows = (met + odds) / (1 + odds)
+        rows = rows[rows @ cone.coordinates.p > 0.0]  # a ray may have no mass but that of numbers without any
+        master.add(repaired(cone, rows, loose=True))
         value = master.solve()
         if not made:
             break

@@ -14,6 +14,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise, checked_joint
 from sfumato.noise import projected
 from sfumato.tolerances import BLOCK, HALVINGS, SEED, SUBSETS
+from sfumato.uncertainty.chi_square import mass_range
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
@@ -90,6 +91,9 @@ class RenyiBall(FromPairs):
             far = angle + turn
             low = np.where(far < np.pi / 2, np.cos(far) ** 2, 0.0)  # the cosine of a right angle is no zero in floats
             return low, np.cos(np.maximum(angle - turn, 0.0)) ** 2
+        if self.alpha == 2 and self.joint.useful.size > 1:
+            with np.errstate(over="ignore"):
+                return mass_range(q, np.exp(limit))
         cells, one = np.stack([q, 1 - q], -1), np.broadcast_to([1.0, 0.0], (*q.shape, 2))
         low = 0.0 - greatest_mean(-one, cells, limit, self.alpha).value
         high = greatest_mean(one, cells, limit, self.alpha).value

@@ -17,6 +17,7 @@ NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM = 8  # sets that exchanges begin from, and blocks that a price brings in at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
 TOGETHER = 400_000  # numbers in memory for the heights of several secrets
+SEARCHED = 10_000  # passes for the masses of a ball whose order has no closed form
 LISTED = 8  # useful values up to which all sets are listed instead of searched
 
 
@@ -82,7 +83,7 @@ class Heights:
             floor, roof = np.append(floor, self.profile.floor), np.append(roof, self.profile.roof)
             low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
-        spend(60, low.size)
+        spend(60 if getattr(self.ball, "alpha", 2.0) in (0.5, 2.0) else SEARCHED, low.size)
         d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
             need, room = floor - d[:, None] * low, roof - d[:, None] * high
