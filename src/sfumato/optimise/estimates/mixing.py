@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,7 @@ from sfumato.optimise.search import FEWEST
 
 
 STEPS = 80  # about 30 are needed
-SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal
-ALIGNED = 1e-4  # of the value: how far slopes may be from their dual
+SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal, slopes to its root
 SHRINK = 0.15  # of the barrier, each step
 
 
@@ -63,7 +63,8 @@ def best_mixture(
         dual_gap = V @ lam - (pulled * W).sum(1) - z
         primal_gap = V.T @ theta - 1.0
         mu = float(theta @ z) / N
-        if max(np.abs(primal_gap).max(), N * mu / value) < settled and np.abs(dual_gap).max() < ALIGNED * value:
+        met = max(np.abs(primal_gap).max(), N * mu / value) < settled
+        if met and np.abs(dual_gap).max() < math.sqrt(settled) * value:
             break
         hessian = (W @ (2 * J) @ W.T) * (pulled @ W.T)
         moved = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
@@ -167,7 +168,8 @@ class Estimates:
         if not np.isfinite(self.value):
             return np.concatenate([self.rows, new])[: self.most], None
         old = np.argsort(-self.theta, kind="stable")[: min(self.most - self.fresh, np.count_nonzero(self.theta > USED))]
-        new = new[np.argsort(-self.gains(new), kind="stable")[: self.fresh]]
+        gains = self.gains(new)
+        new = new[np.argsort(-gains, kind="stable")[: min(self.fresh, np.count_nonzero(gains > 0))]]
         return np.concatenate([self.rows[old], new]), np.append(self.theta[old], np.zeros(len(new)))
 
     def spread(self, J: Floats) -> Floats:

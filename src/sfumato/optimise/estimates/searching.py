@@ -217,9 +217,9 @@ def _parity(x: Ints) -> Ints:
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-BATCH = 16  # rows that are sought at once
+BATCH = 16  # rows that are sought at once, each from three sets
 TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
-PASSES = 6
+PASSES = 6  # over the secrets: more cost time, and rows become alike
 NODES, MASSES = 17, 257  # of a profile, and of the table of heights
 
 
@@ -238,11 +238,8 @@ def _blocks(cone: RatioCone, epsilon: float, at_most: float | None = None) -> li
 
 
 class BlockMover:
-    """Tangents over the rows of product form under one profile of the shared budget, as the movers of `optimise.moves`.
-
-    Secrets decouple, and heights depend on the mass of H alone, so for each mass the best H begins the order of slope
-    by mass.
-    """
+    """Rows of product form under one profile of the shared budget, one set of cells for each secret, changed value by
+    value while that helps. Heights depend on the mass of a set alone. What is climbed is vᵀMv/z² − λ·v/z, z = p·v."""
 
     def __init__(self, ball: BlockBall, cone: RatioCone, epsilon: float, profile: Profile) -> None:
         self.p, self.unit = cone.coordinates.p, cone.coordinates.unit
@@ -262,8 +259,8 @@ class BlockMover:
             out[:, at] = np.where(sets[:, at], hi[0][:, None], lo[0][:, None])
         return out
 
-    def climbed(self, slope: Floats, prices: Floats, sets: Bools, budget: Budget) -> Floats:
-        """Unit rows on sets that no exchange of one value improves; what the time allows."""
+    def climbed(self, slope: Floats, prices: Floats, sets: Bools) -> Floats:
+        """Unit rows on sets, after a few exchanges of one value of each secret."""
         rows, before = self.starts(sets), np.full(len(sets), -np.inf)
         rows[:, self.p <= 0] = np.where(prices[self.p <= 0] < 0, self.most, self.least)
         pull = rows @ slope
@@ -322,7 +319,7 @@ class Varied:
             if budget.over:
                 break
             slope = master.spread(J)
-            new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows), budget)
+            new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows))
             gain = ((new @ slope) * new).sum(1) - new @ master.prices
             out.append(new[np.argsort(-gain, kind="stable")[:BATCH]])
             J = J + TOLD / len(master.rows) * out[-1].T @ out[-1]
