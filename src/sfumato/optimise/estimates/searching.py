@@ -23,10 +23,11 @@ from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates
 from sfumato.optimise.estimates.proving import PreciseRows
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend, subsets
-from sfumato.optimise.search import Tangents, improve
+from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
+LATE = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, and the next turn goes on
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 
 
@@ -83,7 +84,7 @@ def searched_along(
             return None
         levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
     last = sum(_seconds(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True))
-    Together(levels).run(budget.less(last), once=once)
+    Together(levels, FEWEST, LATE).run(budget.less(last), once=once)
     return [_finished(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True)]
 
 
