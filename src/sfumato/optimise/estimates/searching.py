@@ -22,7 +22,7 @@ from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates
 from sfumato.optimise.estimates.proving import PreciseRows
 from sfumato.optimise.product.profiles import capped, liked
-from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend, subsets
+from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
@@ -218,10 +218,8 @@ def _parity(x: Ints) -> Ints:
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-BATCH = 16  # rows that are sought at once, each from three sets
 TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
 PASSES = 6  # over the secrets: more cost time, and rows become alike
-NODES, MASSES = 17, 257  # of a profile, and of the table of heights
 
 
 def _blocks(cone: RatioCone, epsilon: float, at_most: float | None = None) -> list[BlockMover]:
@@ -247,8 +245,7 @@ class BlockMover:
         secret, E = cone.coordinates.cell // cone.within.joint.shape[1], math.exp(epsilon)
         self.cells = [at for s in np.unique(secret) if len(at := np.flatnonzero((secret == s) & (self.p > 0)))]
         self.heights = [
-            Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile, NODES, bend(MASSES))
-            for at in self.cells
+            Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile) for at in self.cells
         ]
         self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
 
@@ -316,19 +313,19 @@ class Varied:
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         master, out = self.master, []
         J = (master.rows.T * master.theta) @ master.rows
-        for turn in range(max(len(self.blocks), len(master.p) // BATCH)):
+        for turn in range(max(len(self.blocks), len(master.p) // FEWEST)):
             if budget.over:
                 break
             slope = master.spread(J)
             new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows))
             gain = ((new @ slope) * new).sum(1) - new @ master.prices
-            out.append(new[np.argsort(-gain, kind="stable")[:BATCH]])
+            out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
             J = J + TOLD / len(master.rows) * out[-1].T @ out[-1]
         return np.concatenate(out) if out else rows[:0]
 
     def _begun(self, rows: Floats) -> Bools:
         """As many of each: listed sets, random sets of any density, those of rows in use with some cells changed."""
-        listed = self.sets[self.rng.integers(len(self.sets), size=BATCH)]
-        drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (BATCH, 1))
-        old = rows[self.rng.integers(len(rows), size=BATCH)] > 1
+        listed = self.sets[self.rng.integers(len(self.sets), size=FEWEST)]
+        drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (FEWEST, 1))
+        old = rows[self.rng.integers(len(rows), size=FEWEST)] > 1
         return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
