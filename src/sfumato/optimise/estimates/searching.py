@@ -49,11 +49,11 @@ def searched(
 
     `known` are private rows over the coordinates that join the pool.
     """
-    cone, exact = _cones(within, epsilon, reads, at_most)
-    master, blocks = Estimates(goal, budget), _blocks(cone, epsilon, at_most)
-    sets = sets_of(cone.coordinates, cone.within.joint.shape, epsilon, reads)
-    if not begun(cone, master, epsilon, blocks, sets, known):
+    (cone, exact), master = _cones(within, epsilon, reads, at_most), Estimates(goal, budget)
+    if not master.fits(master.most):
         return None
+    blocks, sets = _blocks(cone, epsilon, at_most), sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
+    begin(cone, master, epsilon, blocks, sets, known)
     working = budget.less(_seconds(exact, master))
     with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
         if blocks:
@@ -79,9 +79,10 @@ def searched_along(
     for i, (epsilon, (cone, _)) in enumerate(zip(epsilons, cones, strict=True)):
         master = Estimates(goal, budget)
         below = known[i] if known else rows_for(cone, levels[-1].master.steer()) if levels else None
-        sets = sets_of(cone.coordinates, cone.within.joint.shape, epsilon, reads)
-        if not begun(cone, master, epsilon, _blocks(cone, epsilon), sets, below):
+        if not master.fits(master.most):
             return None
+        sets = sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
+        begin(cone, master, epsilon, _blocks(cone, epsilon), sets, below)
         levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
     last = sum(_seconds(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True))
     Together(levels, FEWEST, LATE).run(budget.less(last), once=once)
@@ -97,13 +98,11 @@ def _cones(
     return cone, exact
 
 
-def begun(
+def begin(
     cone: RatioCone, master: Estimates, epsilon: float, blocks: Sequence[BlockMover], sets: Bools, known: Floats | None
-) -> bool:
+) -> None:
     """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
-    other sets; then the rest by price. False where the time is too short for it."""
-    if not master.fits(master.most):
-        return False
+    other sets; then the rest by price."""
 
     def steep(sets: Bools) -> Floats:
         return blocks[0].starts(sets) if blocks else settled(cone, np.maximum(sets, EMPTY))
@@ -115,7 +114,6 @@ def begun(
     master.solve()
     master.add(np.concatenate([steep(others), *(own.starts(sets) for own in blocks[1:])]))
     master.solve()
-    return True
 
 
 def _seconds(cone: RatioCone, master: Estimates) -> float:
