@@ -17,6 +17,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.all_levels import informative_along
+from sfumato.optimise.arrays import TINY
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.carrying import Carried
@@ -33,12 +34,10 @@ SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given:
 SEARCH, WIDE_SEARCH = 0.65, 0.8  # of the time beside the proof; what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
-BOUND = 0.9  # of what the search leaves, the proof having its own
 ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
 AFTER = 0.2  # of the time of its search, for its bound
 ALONG_GAP = 1e-3  # relative, at which neither its value nor its bound is worked on: a curve shows no more
 PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that was not cut at from outside
-CARRIED = "carried"  # among the details of a draft, for the next ε
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -86,7 +85,8 @@ def ballopt(
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     budget = budget_of(task, time_limit, progress)
-    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, listed_rows(task, [x.law for x in starts]))
+    others = listed_rows(task, [x.law for x in starts])
+    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, others)[0]
 
 
 def ballopt_along(
@@ -111,8 +111,7 @@ def ballopt_along(
             return (_completed(x, y, z, gap, PROOF * usual) for x, y, z in zip(tasks, found, closed, strict=True))
 
     def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
-        draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
-        return draft, draft.details.pop(CARRIED, None)
+        return _drafted(task, "ballopt", task.within, gap, budget, carried=known)
 
     return along(tasks, one, usual)
 
@@ -144,19 +143,20 @@ def polyopt(
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
     budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
-    return _drafted(task, "polyopt", inner, gap, budget, None, quick, (), known=limit, same_secret=same_secret)
+    return _drafted(task, "polyopt", inner, gap, budget, quick=quick, known=limit, same_secret=same_secret)[0]
 
 
 def _drafted(
-    task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
-    others: Sequence[Floats] = (), carried: Carried | None = None, handed: bool = False, known: float | None = None,
+    task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None = None,
+    quick: bool = False, others: Sequence[Floats] = (), carried: Carried | None = None, known: float | None = None,
     **details: Any,
-) -> Draft:
+) -> tuple[Draft, Carried | None]:
+    """The draft of a search over `inner`, and what another ε may begin with."""
     if task.epsilon == 0:
-        return silent(task, method)
+        return silent(task, method), None
     (S, U), closed, started = task.joint.shape, _closed(task), budget.clock()
     wide = isinstance(inner, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
-    whole, own = budget, float("inf")
+    whole, own, handed = budget, float("inf"), None
     budget = budget.less(PROVED * S * U * S * (S - 1) * U)
     search = FREE if quick else budget.part(SEARCH if carried is None else ALONG)
     if listable(inner, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
@@ -167,8 +167,7 @@ def _drafted(
         )
         law: Law
         law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
-        details["stages"] = found.stages
-        details |= {CARRIED: found.carried} if handed else {}
+        details["stages"], handed = found.stages, found.carried
     elif wide:
         budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
         try:
@@ -191,13 +190,12 @@ def _drafted(
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value
-    time_left = budget.part(0.0 if close or quick or known is not None else BOUND, most)
+    time_left = budget.part(0.0 if close or quick or known is not None else 1.0, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
-    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling)
-    least = least if known is None else min(least, known)
-    if details.get(CARRIED) is not None:
-        details[CARRIED] = replace(details[CARRIED], gap=least / max(value, 1e-300) - 1.0)
-    return Draft(law, method, least, tuple(notes), details)
+    details["bounds"] = limit.routes
+    least = min(limit.value, own, task.ceiling, float("inf") if known is None else known)
+    handed = None if handed is None else replace(handed, gap=least / max(value, TINY) - 1.0)
+    return Draft(law, method, least, tuple(notes), details), handed
 
 
 def _with_closed(
@@ -258,7 +256,7 @@ def nr(
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     if task.at_most is not None:
-        capped_too = _drafted(task, "nr", task.within, gap, budget, None, quick=False)
+        capped_too, _ = _drafted(task, "nr", task.within, gap, budget)
         return replace(capped_too, notes=(*capped_too.notes, note))
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))

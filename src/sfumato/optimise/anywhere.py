@@ -21,12 +21,12 @@ from sfumato.optimise.arrays import Bools, Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap
 from sfumato.optimise.linear import best_cover
+from sfumato.optimise.product.two_level import BEAM
 
 if TYPE_CHECKING:
     from sfumato.optimise.starts import Simplices
 
 PRODUCTS = 100_000  # extreme rows that are listed at most: less than a second
-FLIPPED = 8  # sets of each kind of which all that differ in one number are tried too
 
 
 class FreeRows:
@@ -47,7 +47,7 @@ class FreeRows:
                 break
             sets = self._prefixes(prices, at)
             gain = self._worth(sets, at, low, high, prices)
-            best = sets[np.argsort(-gain)[:FLIPPED]]
+            best = sets[np.argsort(-gain)[:BEAM]]  # all that differ from these in one number are tried too
             flipped = (best[:, None, :] ^ np.eye(len(self.p), dtype=bool)[at][None]).reshape(-1, len(self.p))
             sets = np.unique(np.concatenate([sets, flipped]), axis=0)
             found.append(np.where(at, np.where(sets, high, low), 1.0))

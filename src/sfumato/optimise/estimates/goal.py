@@ -1,4 +1,4 @@
-"""Goals: what shall be estimated, as a quadratic form of errors; how well a law does, and the best mixture of rows."""
+"""Goals: what shall be estimated, as a quadratic form of errors; how well a law does."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Law, Unary
 from sfumato.mechanism.law import scale
-from sfumato.optimise.arrays import DUST, Bools, Floats, Ints
+from sfumato.optimise.arrays import DUST, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
 TARGETS = ("joint", "useful", "secret")
-RANK = 1e-13  # of the greatest eigenvalue of J: below it nothing is told
-ASKED = 1e-9  # of what is asked for: as much may fall on what is not told, by rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,24 +49,20 @@ class Goal:
         law = rows @ self.coordinates.p
         unit = rows[law > 0][:, self.seen] / np.sqrt(law[law > 0])[:, None]
         values, vectors = np.linalg.eigh(unit.T @ unit)
-        told = values > RANK * values[-1]
+        told = values > DUST * values[-1]
         asked = ((vectors.T @ self.cost) * vectors.T).sum(1)
-        if asked[~told].sum() > ASKED * asked.sum():
+        if asked[~told].sum() > REPAIRED * asked.sum():
             return float("inf")
         return max(float((asked[told] / values[told]).sum()) - self.own, 0.0)
 
     def of_law(self, law: Law) -> float:
         """The error from a law over all cells, or over useful values where these are the coordinates; or NaN.
 
-        Bits of a unary law are counted one by one, as `estimate` does; their covariance is diag(r(1−r)/δ² + p²) − ppᵀ,
-        r = off + δp, δ = on − off, because two bits of one answer are independent given the input.
+        Bits of a unary law are counted one by one, as `estimate` does; their covariance is diag(c + p) − ppᵀ with the c
+        of `_bits`, because two bits of one answer are independent given the input.
         """
         if isinstance(law, Unary):
-            on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
-            r = off + (on - off) * self.p
-            with np.errstate(divide="ignore"):
-                each = r * (1 - r) / np.float64(on - off) ** 2 + self.p**2
-            return float(np.diag(self.cost) @ each - self.own)
+            return float(np.diag(self.cost) @ (_bits(law, self.p) + self.p) - self.own)
         rows = law.matrix()
         return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
@@ -201,104 +195,3 @@ def _cells_error(name: str, p: Floats, s: float, u: float, both: float, r: int, 
     else:
         held = 1 + times(p.size - 1, s if name == "secret" else u)
     return float(max(held / p.size - (p**2).sum(), 0.0) / p.size)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method.
-
-
-STEPS = 80
-SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal
-ALIGNED = 1e-4  # of the value: how far slopes may be from their dual
-SHRINK = 0.15  # of the barrier, each step
-RIDGE = 1e-12  # of the trace: keeps J and the Hessian invertible while rows are few or alike
-FIRM = (1.0, 1e3, 1e6)  # times that ridge, until the Hessian can be factored
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mixed:
-    """Weights with their trace; the dual λ of Σ θ v = 1 and M = J⁻¹CJ⁻¹, so that vᵀMv − λ·v > 0 promises progress."""
-
-    weight: Floats
-    value: float
-    dual: Floats
-    slope: Floats  # M[i, i] over the coordinates that are estimated
-
-
-def inverse(V: Floats, theta: Floats) -> Floats:
-    """J⁻¹ of rows over the coordinates that are estimated."""
-    J = (V.T * theta) @ V
-    _diagonal(J)[:] += RIDGE * np.trace(J)
-    return np.asarray(np.linalg.inv(J), np.float64)
-
-
-def _diagonal(square: Floats) -> Floats:
-    """A view of it: numpy's own ways to write there cost more than a step's arithmetic."""
-    return square.reshape(-1)[:: len(square) + 1]
-
-
-def best_mixture(
-    V: Floats, cost: Floats, start: Floats | None = None, settled: float = SETTLED, seen: Bools | None = None
-) -> Mixed:
-    """The optimal weights of unit rows V[y, i]; Σ θ v = 1 holds to `settled` at the end.
-
-    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ; the Hessian of tr(C J⁻¹) is
-    2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is convex. Coordinates that are not
-    `seen` have no mass: they are part of Σ θ v = 1, but nothing is estimated there.
-    """
-    N, W = len(V), V if seen is None else np.ascontiguousarray(V[:, seen])
-    theta = np.full(N, 1.0 / N) if start is None else np.maximum(start, 0.01 / N)
-    J = inverse(W, theta)
-    scale = float((cost * J).sum())
-    cost = cost / scale
-    lam, z = np.zeros(V.shape[1]), np.full(N, max(float(((W @ J @ cost @ J) * W).sum(1).max()), 1.0))
-    for _ in range(STEPS):
-        J = inverse(W, theta)
-        value, pulled = float((cost * J).sum()), W @ (J @ cost @ J)
-        dual_gap = V @ lam - (pulled * W).sum(1) - z
-        primal_gap = V.T @ theta - 1.0
-        mu = float(theta @ z) / N
-        if max(np.abs(primal_gap).max(), N * mu / value) < settled and np.abs(dual_gap).max() < ALIGNED * value:
-            break
-        hessian = (W @ (2 * J) @ W.T) * (pulled @ W.T)
-        moved = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
-        if moved is None:
-            break
-        theta, lam, z = moved
-    J = inverse(W, theta)
-    return Mixed(theta, float((cost * J).sum()) * scale, lam * scale, J @ cost @ J * scale)
-
-
-def _moved(
-    V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
-) -> tuple[Floats, Floats, Floats] | None:
-    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ.
-
-    LAPACK is called by name: for a hundred rows checks around it take as long as it does.
-    """
-    from scipy.linalg.lapack import dpotrf, dpotrs  # not for those who only read errors off a closed form
-
-    trace, lifted = float(np.trace(hessian)) / len(V), _diagonal(hessian)
-    lifted += z / theta
-    for firm in FIRM:
-        lifted += firm * RIDGE * trace
-        factor, failed = dpotrf(hessian.T, lower=1, clean=0)
-        if not failed:
-            break
-    else:
-        return None
-    ends = np.asfortranarray(np.column_stack([mu / theta - z - dual_gap, V]))
-    solved = dpotrs(factor, ends, lower=1, overwrite_b=1)[0]
-    schur = V.T @ solved[:, 1:]
-    _diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
-    dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
-    dt = solved[:, 0] - solved[:, 1:] @ dl
-    dz = mu / theta - z - z / theta * dt
-    step = min(_room(theta, dt), _room(z, dz))
-    return theta + step * dt, lam + step * dl, z + step * dz
-
-
-def _room(x: Floats, dx: Floats) -> float:
-    """How far x may move and stay positive."""
-    fall = -float((dx / x).min())
-    return min(1.0, 0.99 / fall) if fall > 0 else 1.0

@@ -1,46 +1,34 @@
-"""The search for the best estimates: starts, blocks by price, moves over the cone, and a mixture that is private."""
+"""The search for a design by its estimates: sets of every origin to begin with, then tangents over rows of product form
+and over the whole cone, by the loop that every aim shares (`optimise.search`)."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
+from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.all_levels import OneLevel, Together, joinable
-from sfumato.optimise.arrays import EMPTY, Bools, Floats
+from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.carrying import rows_for
-from sfumato.optimise.cone import RatioCone, repaired
-from sfumato.optimise.estimates.first_rows import BlockMover, of_cells, of_values, steep
-from sfumato.optimise.estimates.goal import SETTLED, Goal
-from sfumato.optimise.estimates.mixing import USED, Estimates, PreciseRows
+from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
+from sfumato.optimise.estimates.goal import Goal
+from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates
+from sfumato.optimise.estimates.proving import PreciseRows
 from sfumato.optimise.product.profiles import capped, liked
-from sfumato.optimise.product.two_level import BlockBall, Profile
-from sfumato.optimise.search import moved
+from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, subsets
+from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
-BATCH = 16  # rows that are sought at once
-STARTS = 3  # climbs for each of them
-TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
-COARSE = 1e-3  # how well mixtures are solved between climbs
-CALM = 2  # climbs that gain little after which blocks have told what they can
-LITTLE = 2e-3  # of the error
-ROWS = 2.5  # rows of a mixture for each coordinate, about
-ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
-AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
-SEARCH = 0.6  # of the time, at least, for the search itself
-LAST = 0.15  # of the time of a curve, for the last mixtures
-REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
-CARRIED = 2.0  # rows for each coordinate that a level leaves to the next
-FROM = 40  # rows that a turn of moves begins from in a curve, at least
 LATE = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, and the next turn goes on
-GAIN = 3e-4  # of the error: a turn of moves that gains less does not count in a curve
-TIMED = 8  # rows on which that is measured
+REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 
 
 def filled(within: UncertaintySet) -> UncertaintySet:
@@ -61,18 +49,17 @@ def searched(
 
     `known` are private rows over the coordinates that join the pool.
     """
-    cone, exact = _cones(within, epsilon, reads, at_most)
-    search = _Search(cone, epsilon, at_most)
-    working = budget.part(1 - AFTER, max(budget.left - search.seconds(budget.clock), SEARCH * budget.left))
-    master = Estimates(goal, working)
-    if not search.begin(master, known):
+    (cone, exact), master = _cones(within, epsilon, reads, at_most), Estimates(goal, budget)
+    if not master.fits(master.most):
         return None
-    if search.movers:
-        search.climb(master, working)
-    if not working.over:
-        with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
-            moved(cone, master, working)
-    return _settled(exact, master, budget)
+    blocks, sets = _blocks(cone, epsilon, at_most), sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
+    begin(cone, master, epsilon, blocks, sets, known)
+    working = budget.less(_seconds(exact, master))
+    with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
+        if blocks:
+            improve(master, [Varied(master, blocks, sets)], working, calm=1, gain=ROUGH)
+        improve(master, [Tangents(cone, master)], working)
+    return _finished(exact, master)
 
 
 def searched_along(
@@ -82,40 +69,24 @@ def searched_along(
     """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
     as this one allows them (`optimise.carrying`); None where levels are not searched together, or time is too short.
 
-    `known` are the rows of designs from which the whole table can be estimated, one for each level: nothing else is
-    begun with then but sets of useful values, which other goals may have no use for. `once` is as in `Together.run`.
+    `known` are the rows of designs from which the whole table can be estimated, one for each level. `once` is as in
+    `Together.run`.
     """
     cones = [_cones(within, x, reads, None) for x in epsilons]
     if not all(joinable(x) for x, _ in cones):
         return None
     levels: list[OneLevel[Estimates]] = []
-    working, profile = budget.part(1 - LAST), None
     for i, (epsilon, (cone, _)) in enumerate(zip(epsilons, cones, strict=True)):
-        master = Estimates(goal, working)
-        if known:
-            master.add(known[i])
-            master.add(steepened(cone, steep(common_sets(cone, epsilon)), loose=True))
-            master.solve(COARSE)
-        else:
-            search = _Search(cone, epsilon, profile=profile)
-            profile = search.liked
-            if not search.begin(master, _from_below(cone, levels[-1].master) if levels else None):
-                return None
+        master = Estimates(goal, budget)
+        below = known[i] if known else rows_for(cone, levels[-1].master.steer()) if levels else None
+        if not master.fits(master.most):
+            return None
+        sets = sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
+        begin(cone, master, epsilon, _blocks(cone, epsilon), sets, below)
         levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
-    Together(levels, FROM, LATE).run(working, gain=GAIN, once=once)
-    return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
-
-
-def _from_below(cone: RatioCone, master: Estimates) -> Floats:
-    """The heaviest rows of a smaller ε as this one allows them."""
-    rows, theta = master.used()
-    return rows_for(cone, rows[np.argsort(-theta, kind="stable")[: int(CARRIED * len(master.p))]])
-
-
-def common_sets(cone: RatioCone, epsilon: float) -> Bools:
-    """Sets of useful values, the same whatever the secret is."""
-    U = cone.within.joint.shape[1]
-    return np.asarray(of_values(U, epsilon)[:, cone.coordinates.cell % U])
+    last = sum(_seconds(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True))
+    Together(levels, FEWEST, LATE).run(budget.less(last), once=once)
+    return [_finished(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True)]
 
 
 def _cones(
@@ -127,149 +98,37 @@ def _cones(
     return cone, exact
 
 
-def remixed(rows: Floats, goal: Goal, ratio: float, budget: Budget = FREE) -> Floats | None:
-    """The best mixture Q[y, i] of private rows for a goal: a sum of private rows is private. None without the time."""
-    master = Estimates(goal, budget)
-    master.add(rows)
-    master.solve(SETTLED)
-    return _gathered(*master.best, ratio) if np.isfinite(master.value) else None
+def begin(
+    cone: RatioCone, master: Estimates, epsilon: float, blocks: Sequence[BlockMover], sets: Bools, known: Floats | None
+) -> None:
+    """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
+    other sets; then the rest by price."""
+
+    def steep(sets: Bools) -> Floats:
+        return blocks[0].starts(sets) if blocks else settled(cone, np.maximum(sets, EMPTY))
+
+    U, single = cone.within.joint.shape[1], sets.sum(1) == 1
+    first = [steep(sets[single]), settled(cone, np.maximum(values_of(U, epsilon)[:, cone.coordinates.cell % U], EMPTY))]
+    others = np.random.default_rng(1).permutation(sets[~single])
+    master.add(np.concatenate([*first, *([] if known is None else [known]), steep(others)]))
+    master.solve()
+    master.add(np.concatenate([steep(others), *(own.starts(sets) for own in blocks[1:])]))
+    master.solve()
 
 
-def made_private(within: UncertaintySet, epsilon: float, reads: str, rows: Floats) -> Floats:
-    """Rows over the coordinates of the filled set, each mixed with a constant until it is private over the set."""
-    cone = RatioCone(within, epsilon, reads)
-    cone.coordinates = RatioCone(filled(within), epsilon, reads).coordinates
-    return repaired(cone, cone.coordinates.unit(rows))
+def _seconds(cone: RatioCone, master: Estimates) -> float:
+    """What it will take to make the rows in use private exactly and to mix them closely, by what a look takes."""
+    began = master.budget.clock()
+    cone.cuts(master.used()[0][::4])
+    return 4 * (master.budget.clock() - began) + 2 * master.took
 
 
-class _Search:
-    """The starts of one cone, and climbs from them."""
-
-    def __init__(
-        self, cone: RatioCone, epsilon: float, at_most: float | None = None, profile: Profile | None = None
-    ) -> None:
-        """`profile` is one that was liked at another ε: its drop is taken relative to e^ε − 1."""
-        self.liked: Profile | None = None
-        self.cone, self.rng = cone, np.random.default_rng(1)
-        within = cone.within
-        ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
-        if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-            ball = Known()
-        self.movers: list[BlockMover] = []
-        if ball is not None and cone.reads == "both":
-            p = within.joint.p
-            plain = capped(epsilon, at_most)
-            both = [plain]
-            if ball.budget > 0:
-                own = liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0] if profile is None else replace(
-                    plain, drop=profile.drop * cone.rise, power=profile.power)
-                both.append(own)
-                self.liked = replace(own, drop=own.drop / cone.rise)
-            self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(both)]
-        self.sets = of_cells(cone.coordinates, within.joint.shape, epsilon, cone.reads)
-        self.common = common_sets(cone, epsilon)
-
-    def seconds(self, clock: Callable[[], float]) -> float:
-        """What it will take to make the rows of a mixture private exactly, by what a few take."""
-        n, some = self.sets.shape[1], self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED]
-        self.cone.cuts(self.cone.coordinates.unit(steep(some[:1])))  # the first call loads what it needs
-        began = clock()
-        self.cone.cuts(self.cone.coordinates.unit(steep(some)))
-        return float(ROWS * n / TIMED * (clock() - began))
-
-    def begin(self, master: Estimates, known: Floats | None) -> bool:
-        """A first mixture: single cells, which tell everything, and some of all other sets; then the rest by price."""
-        n = len(master.p)
-        single = np.flatnonzero(self.sets.sum(1) == 1)
-        others = np.setdiff1d(np.arange(len(self.sets)), single)
-        first = np.append(single, self.rng.permutation(others)[: max(master.most - len(single), n)])
-        if master.seconds(len(first)) > master.budget.left:
-            return False
-        master.add(self._steepest(self.sets[first]))
-        master.solve(COARSE)
-        rows = [self._steepest(self.sets)] + [m.starts(self.sets) for m in self.movers[1:]]
-        fresh = master.goal.coordinates.unit(np.concatenate(rows))
-        best = np.argsort(-master.gains(fresh), kind="stable")[: master.most]
-        master.add(fresh[best])
-        master.add(steepened(self.cone, steep(self.common), loose=True))
-        if known is not None and len(known):
-            master.add(known)
-        master.solve(COARSE)
-        return True
-
-    def _steepest(self, sets: Bools) -> Floats:
-        return self.movers[0].starts(sets) if self.movers else steepened(self.cone, steep(sets))
-
-    def climb(self, master: Estimates, budget: Budget) -> None:
-        """Blocks by price until they gain little: from listed and random sets, and from those found before."""
-        found, calm = np.zeros((0, len(master.p)), bool), 0
-        while calm < CALM and not budget.over:
-            before = master.value
-            rows, found = self._varied(master, found, budget)
-            master.add(rows)
-            master.solve(COARSE)
-            budget.tell("blocks", master.value)
-            calm = 0 if master.value > before + LITTLE * abs(before) else calm + 1
-
-    def _varied(self, master: Estimates, found: Bools, budget: Budget) -> tuple[Floats, Bools]:
-        """As many rows as coordinates, a few at a time: each batch counts as told before the next one is sought, else
-        all of them would tell what is known least, and the rest would stay unknown."""
-        out, sets = [np.zeros((0, len(master.p)))], [found[:0]]
-        rows, theta = master.rows, master.theta
-        J = (rows.T * theta) @ rows
-        for turn in range(max(len(self.movers), len(master.p) // BATCH)):
-            if budget.over:
-                break
-            slope = master.spread(J)
-            climber = self.movers[turn % len(self.movers)]
-            new, chosen = climber.rows(slope, master.prices, self._begun(found, STARTS * BATCH), budget)
-            best = np.argsort(new @ master.prices - ((new @ slope) * new).sum(1), kind="stable")[:BATCH]
-            out.append(new[best])
-            sets.append(chosen[best])
-            J = J + TOLD / len(rows) * new[best].T @ new[best]
-        return np.concatenate(out), np.concatenate(sets)
-
-    def _begun(self, found: Bools, count: int) -> Bools:
-        """A third each: listed sets, random sets of any density, and found ones with some cells changed."""
-        n, third = self.sets.shape[1], count // 3 + 1
-        listed = self.sets[self.rng.integers(len(self.sets), size=third)]
-        drawn = self.rng.random((third, n)) < self.rng.uniform(0.05, 0.7, (third, 1))
-        old = found[self.rng.integers(len(found), size=third)] if len(found) else ~listed
-        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
-
-
-def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
-    """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from
-    every inequality, so what the worst of them has to spare is how much of it can be taken out (ours)."""
-    rows = cone.coordinates.unit(rows)
-    found = cone.cuts(rows, loose=loose, room=np.inf)
-    worst = np.full(len(rows), -np.inf)
-    np.maximum.at(worst, found.y, found.excess)
-    spare = np.where(np.isfinite(worst), worst, 0.0) / cone.rise
-    rows = np.maximum(rows + np.maximum(spare * (1 + np.sign(spare) * 1e-6), -rows.min(1))[:, None], 0.0)
-    return cone.coordinates.unit(rows)
-
-
-def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> PreciseRows:
-    """The best mixture, each row mixed until private exactly; and, if time is left, mixed with each other once more.
-
-    A row v that takes in the constant row o times is v + o: the sum of all of them stays a constant.
-    """
-    rows, theta = master.best
-    on = theta > 0
-    rows, theta = rows[on], theta[on]
-    private = repaired(cone, rows)
-    at, y = np.abs(rows - 1).argmax(1), np.arange(len(rows))
-    moved_in = np.maximum(1.0, (rows[y, at] - 1) / np.where(private[y, at] == 1, np.inf, private[y, at] - 1))
-    weight = np.where(np.abs(rows[y, at] - 1) > 0, moved_in, 1.0) * theta
-    last = Estimates(master.goal, budget)
-    last.pace, last.prices, last.slope = master.pace, master.prices, master.slope
-    q = _gathered(private, weight / weight.sum(), cone.E)
-    last.add(private[weight > USED])
+def _finished(cone: RatioCone, master: Estimates) -> PreciseRows:
+    """The rows in use, each mixed with the constant row until private exactly, and mixed with each other once more."""
+    last = Estimates(master.goal)
+    last.add(repaired(cone, master.used()[0]))
     last.solve(SETTLED)
-    if np.isfinite(last.value):
-        again = _gathered(*last.best, cone.E)
-        q = min((q, again), key=master.goal.of_rows)
+    q = _gathered(*last.best, cone.E)
     return PreciseRows(q, master.goal.of_rows(q), last, cone)
 
 
@@ -278,9 +137,193 @@ def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
 
     What columns lack to the same total is one more row, lifted until its entries are within E: that is private too.
     """
-    heavy, each = theta > USED, theta[:, None] * rows
+    heavy, each = theta > GHOST, theta[:, None] * rows
     lack = each.sum(0).max() - each.sum(0)
-    lack = lack + (lack.max() - E * lack.min()) / (E - 1) if lack.max() > ROUNDED else 0 * lack
+    lack = lack + (lack.max() - E * lack.min()) / (E - 1) if lack.max() > SEALING else 0 * lack
     q = np.concatenate([each[heavy], each[~heavy].sum(0, keepdims=True), np.maximum(lack, 0.0)[None]])
     q = q[q.sum(1) > 0]
     return np.asarray(q / q.sum(0))
+
+
+# --- sets to begin with: those of ordinary protocols, of u alone and of (s, u), and parts of all cells ----------------
+
+
+LISTED = 6  # values up to which every set of them is listed
+PARTS = 2  # times as many sets as coordinates among the parts of all cells
+
+
+def values_of(k: int, epsilon: float) -> Bools:
+    """Sets of k values: single ones (GRR) and all but one; every set of a few values (subset selection, unary bits), or
+    hyperplanes of a projective space with about the share that is best at ε, and halves."""
+    eye = np.eye(k, dtype=bool)
+    sets = [eye, ~eye]
+    if k <= LISTED:
+        sets.append(subsets(k).astype(bool))
+    else:
+        for order in fitting(epsilon):
+            with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
+                found = np.array(incidence(k, order))
+                sets += [found, ~found]
+    return _proper(np.concatenate(sets))
+
+
+def fitting(epsilon: float) -> list[int]:
+    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
+    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
+    return sorted({2, *near[:2]})
+
+
+def _proper(sets: Bools) -> Bools:
+    sets = np.unique(sets, axis=0)
+    return np.asarray(sets[sets.any(1) & ~sets.all(1)])
+
+
+def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
+    """Sets of coordinates: of u whatever s is, of u with one secret, of secrets, single cells, parts of all cells."""
+    U, n = shape[1], len(coordinates.p)
+    if reads == "useful":
+        return values_of(U, epsilon)
+    s, u = np.divmod(coordinates.cell, U)
+    values = values_of(U, epsilon)
+    sets = [np.eye(n, dtype=bool), values[:, u], _parts(n, epsilon)]
+    if shape[0] > 1:
+        sets.append(values_of(shape[0], epsilon)[:, s] if shape[0] <= LISTED else np.eye(shape[0], dtype=bool)[:, s])
+    few = values if len(values) * shape[0] <= PARTS * n else np.zeros((0, U), bool)
+    sets += [few[:, u] & (s == one) for one in range(shape[0])]
+    return _proper(np.concatenate(sets))
+
+
+def _parts(n: int, epsilon: float, seed: int = 0) -> Bools:
+    """One part of all cells out of e^ε + 1, about: the parts that a few rows of a Hadamard matrix make together, as in
+    Hadamard response [Acharya, Sun, Zhang 2019]: few sets that tell all cells apart evenly."""
+    rng = np.random.default_rng(seed)
+    depth = max(1, round(math.log2(math.exp(epsilon) + 1)))
+    size, cells, out = 1 << int(n).bit_length(), np.arange(1, n + 1), []
+    for which in rng.integers(1, size, (math.ceil(PARTS * n / 2**depth), depth)):
+        code = np.zeros(n, np.int64)
+        for k, i in enumerate(which):
+            code += _parity(int(i) & cells) << k
+        out.append(code == np.unique(code)[:, None])
+    return np.concatenate(out)
+
+
+def _parity(x: Ints) -> Ints:
+    for shift in (32, 16, 8, 4, 2, 1):
+        x = x ^ (x >> shift)
+    return x & 1
+
+
+# --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
+
+
+TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
+PASSES = 6  # over the secrets: more cost time, and rows become alike
+
+
+def _blocks(cone: RatioCone, epsilon: float, at_most: float | None = None) -> list[BlockMover]:
+    """Movers without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
+    within = cone.within
+    ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
+    if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
+        ball = Known()
+    if ball is None or cone.reads != "both":
+        return []
+    p, profiles = within.joint.p, [capped(epsilon, at_most)]
+    if ball.budget > 0:
+        profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0])
+    return [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(profiles)]
+
+
+class BlockMover:
+    """Rows of product form under one profile of the shared budget, one set of cells for each secret, changed value by
+    value while that helps. Heights depend on the mass of a set alone. What is climbed is vᵀMv/z² − λ·v/z, z = p·v."""
+
+    def __init__(self, ball: BlockBall, cone: RatioCone, epsilon: float, profile: Profile) -> None:
+        self.p, self.unit = cone.coordinates.p, cone.coordinates.unit
+        secret, E = cone.coordinates.cell // cone.within.joint.shape[1], math.exp(epsilon)
+        self.cells = [at for s in np.unique(secret) if len(at := np.flatnonzero((secret == s) & (self.p > 0)))]
+        self.heights = [
+            Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile) for at in self.cells
+        ]
+        self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
+
+    def starts(self, sets: Bools) -> Floats:
+        """Rows on sets of coordinates [y, i], the steeper of the two kinds of heights."""
+        out = np.full(sets.shape, self.least)
+        for at, heights in zip(self.cells, self.heights, strict=True):
+            lo, hi = heights.at(np.clip(sets[:, at] @ self.p[at] / self.p[at].sum(), 0.0, 1.0))
+            out[:, at] = np.where(sets[:, at], hi[0][:, None], lo[0][:, None])
+        return out
+
+    def climbed(self, slope: Floats, prices: Floats, sets: Bools) -> Floats:
+        """Unit rows on sets, after a few exchanges of one value of each secret."""
+        rows, before = self.starts(sets), np.full(len(sets), -np.inf)
+        rows[:, self.p <= 0] = np.where(prices[self.p <= 0] < 0, self.most, self.least)
+        pull = rows @ slope
+        for _ in range(PASSES):
+            for at, heights in zip(self.cells, self.heights, strict=True):
+                now = self._exchanged(rows, pull, sets, at, heights, slope, prices)
+            if np.all(now <= before + SETTLED * np.abs(now)):
+                break
+            before = now
+        return self.unit(rows)
+
+    def _exchanged(
+        self, rows: Floats, pull: Floats, sets: Bools, at: Ints, heights: Heights, slope: Floats, prices: Floats
+    ) -> Floats:
+        """One value of one secret enters or leaves, or nothing does, in every row; the rows' scores."""
+        p, M, lam = self.p[at], slope[np.ix_(at, at)], prices[at]
+        mine, inside = rows[:, at], sets[:, at].astype(float)
+        cross = pull[:, at] - mine @ M
+        inner = (rows * pull).sum(1) - 2 * (mine * cross).sum(1) - ((mine @ M) * mine).sum(1)
+        z, flat = rows @ self.p - mine @ p, rows @ prices - mine @ lam
+        sign, pulled = 1.0 - 2.0 * inside, inside @ M
+
+        def after(total: Floats, change: Floats) -> Floats:
+            return np.asarray(total[:, None] + np.pad(sign * change, ((0, 0), (1, 0))))
+
+        mass, cost = after(inside @ p, p), after(inside @ lam, lam)
+        once, joined = after(inside @ M.sum(1), M.sum(1)), after((cross * inside).sum(1), cross)
+        twice = after((pulled * inside).sum(1), 2 * pulled + sign * np.diag(M))
+        lo, hi = heights.at(np.clip(mass / p.sum(), 0.0, 1.0))  # [kind, y, exchange]
+        d = hi - lo
+        own = lo**2 * M.sum() + 2 * lo * d * once + d**2 * twice
+        mean = z[:, None] + lo * p.sum() + d * mass
+        both = own + 2 * (lo * cross.sum(1)[:, None] + d * joined) + inner[:, None]
+        score = (both / mean - (flat[:, None] + lo * lam.sum() + d * cost)) / mean
+        every, y = score.transpose(1, 0, 2).reshape(len(rows), -1), np.arange(len(rows))
+        kind, which = np.divmod(every.argmax(1), len(at) + 1)
+        changed = np.flatnonzero(which > 0)
+        sets[changed, at[which[changed] - 1]] ^= True
+        new = lo[kind, y, which][:, None] + d[kind, y, which][:, None] * sets[:, at]
+        pull += (new - mine) @ slope[at]
+        rows[:, at] = new
+        return np.asarray(every.max(1))
+
+
+class Varied:
+    """As many rows as coordinates, a few at a time: each batch counts as told before the next one is sought, else all
+    of them would tell what is known least, and the rest would stay unknown."""
+
+    def __init__(self, master: Estimates, blocks: Sequence[BlockMover], sets: Bools) -> None:
+        self.master, self.blocks, self.sets, self.rng = master, blocks, sets, np.random.default_rng(1)
+
+    def __call__(self, rows: Floats, budget: Budget) -> Floats:
+        master, out = self.master, []
+        J = (master.rows.T * master.theta) @ master.rows
+        for turn in range(max(len(self.blocks), len(master.p) // FEWEST)):
+            if budget.over:
+                break
+            slope = master.spread(J)
+            new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows))
+            gain = ((new @ slope) * new).sum(1) - new @ master.prices
+            out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
+            J = J + TOLD / len(master.rows) * out[-1].T @ out[-1]
+        return np.concatenate(out) if out else rows[:0]
+
+    def _begun(self, rows: Floats) -> Bools:
+        """As many of each: listed sets, random sets of any density, those of rows in use with some cells changed."""
+        listed = self.sets[self.rng.integers(len(self.sets), size=FEWEST)]
+        drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (FEWEST, 1))
+        old = rows[self.rng.integers(len(rows), size=FEWEST)] > 1
+        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
