@@ -96,19 +96,17 @@ def meet(
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
     limit = int(RAYS / gap) if limit is None else limit
-    outside, value = Outside(mean / mean.sum(), limit, budget, float(mean.sum())), master.solve()
+    outside = Outside(mean / mean.sum(), limit, budget, float(mean.sum()))
+    master.solve()
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     while True:
         met = outside.best()
-        budget.tell("outside", value, outside.bound)
-        if outside.bound - value <= gap * value or budget.over:
-            break
         worst = outer.cuts(met)
-        made = outside.cut(worst.normals)
         odds = worst.greatest(len(met))[:, None] / cone.rise  # of the constant row: what these worst cases ask for
         master.add(repaired(cone, (met + odds) / (1 + odds), loose=True))
         value = master.solve()
-        if not made:
+        budget.tell("outside", value, outside.bound)
+        if outside.bound - value <= gap * value or budget.over or not outside.cut(worst.normals):
             break
     near = np.abs(outside.cuts @ met.T).min(1, initial=np.inf) < NEAR  # elsewhere the others cost rays and cut nothing
     return outside.bound, outside.cuts[near]
