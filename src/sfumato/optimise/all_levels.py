@@ -28,7 +28,7 @@ ROWS = 80  # that one level begins a turn from, at least, where there is much to
 MUCH = 5e-3  # of the value
 LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
-LAST = 0.1  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
+LAST = 0.2  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
 CALM = 2  # turns without gain after which a level is left alone, and twice as many where there may be much to gain
 MOVES = 0.9  # of the time that is left: moves of all levels that were not met from outside
 RAYS = 8_000  # of a cone that is cut at from outside, at most
@@ -81,15 +81,15 @@ class Together(Generic[Aim]):
         for level in self.levels:
             level.master.solve()
             level.rows = level.master.used()[0] if level.met else level.master.steer()
-        live, exchanged, pace = [i for i, level in enumerate(self.levels) if not level.met], once is not None, 0.0
+        live, pace = [i for i, level in enumerate(self.levels) if not level.met], 0.0
         while live and not budget.over and budget.left >= pace * len(live):
             began, many = budget.clock(), len(live)
             with suppress(np.linalg.LinAlgError):  # a move that fails adds nothing
                 self._turn(live, budget)
             live = [i for i in live if self._goes_on(self.levels[i], least, calm * (1 + self.levels[i].far), budget)]
             self.turn, pace = self.turn + 1, (budget.clock() - began) / many
-            if not live and not exchanged and not budget.over:
-                live, exchanged = self._exchanged(least, budget), True
+            if not live and once is None and not budget.over:
+                live = self._exchanged(least, budget)
 
     def _goes_on(self, level: OneLevel[Aim], gain: float, calm: int, budget: Budget) -> bool:
         """Mix anew; whether that was worth something in one of so many turns, and something is left to gain."""
