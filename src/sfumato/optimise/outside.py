@@ -52,7 +52,7 @@ class Outside:
             if kept is not None:
                 made += 1
                 self.cuts = np.vstack([self.cuts, normals[at]])
-                above = np.concatenate([above[kept], self._above(rows, np.count_nonzero(kept))])
+                above = np.concatenate([above[kept], self._above(rows, int(np.count_nonzero(kept)))])
             rows, normals, above = rows[rest], normals[rest], above[:, rest]
         return made
 
