@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.random_tables import random_counts
 from tests.strategies import boundary_points, joints, mechanisms, random_layout, realised, sealed
 
 import sfumato as sf
@@ -197,6 +198,18 @@ def test_the_identity_is_told_and_proved_where_it_is_private(method):
     design = sf.design(ball, 3.0, method, reads="useful")
     assert design.details["strength"] == math.inf
     assert design.certificate.level <= 3.0
+
+
+@pytest.mark.parametrize("method", ["sue", "oue"])
+@pytest.mark.parametrize("number, radius", [(9060, 0.05), (9092, None), (150_253, 0.0557711921)])
+def test_unary_encodings_of_more_values_than_sets_are_listed_for_are_sealed(method, number, radius, tmp_path):
+    """Told in full where that is private, and no stronger than what is proved value by value."""
+    counts, epsilon = random_counts(number)
+    joint = sf.Joint.from_counts(counts)
+    ball = sf.ChiSquareBall(joint) if radius is None else sf.ChiSquareBall(joint, radius=radius)
+    design = sf.design(ball, epsilon, method, reads="useful")
+    assert design.certificate.level <= epsilon
+    assert verify(design.mechanism.save(tmp_path / "m.json").read_bytes()).proved
 
 
 @pytest.mark.parametrize("k", [1, 30, 52, 100, 148, 200, 500, 1000])

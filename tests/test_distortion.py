@@ -18,8 +18,7 @@ from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.cones import solve_by_cones
-from sfumato.optimise.loss.cutting import solve_by_cuts
-from sfumato.optimise.loss.least_loss import ConeFamily, solve_by_active_cones
+from sfumato.optimise.loss.least_loss import losses, solve_by_cuts, solve_by_growing_cones
 from sfumato.optimise.loss.problem import LossProblem, all_pairs, mended
 from sfumato.uncertainty.chi_square import greatest_mean, spread_of
 
@@ -146,7 +145,7 @@ def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
     for seed in range(2):
         joint = sampled(seed, 4, 4, 5000)
         problem = over(sf.ChiSquareBall(joint), 0.5, bool(seed))
-        some, every = solve_by_active_cones(problem), solve_by_cones(problem)
+        some, every = solve_by_growing_cones(problem), solve_by_cones(problem)
         assert np.isclose(some.value, every.value, rtol=1e-5) and some.value - some.bound <= 1e-5 * some.value
         halves = solve_by_cones(problem, exact=tuple(np.zeros((3, 0), dtype=int)))
         assert halves.bound <= every.value * (1 + 1e-9)  # a relaxation: its bound holds, its answer is mended
@@ -163,14 +162,13 @@ def test_bounds_that_cones_leave_loose_are_proved_by_cuts():
     assert alone.value - alone.bound > 1e-4 * alone.value and made.gap <= 2e-5 and made.certificate.level <= 0.5
 
 
-def test_one_program_filled_anew_answers_as_one_built_for_its_level():
+def test_the_answers_of_a_curve_are_those_of_its_levels_one_by_one():
     joint = sampled(5, 3, 4, 4000)
     for robust in ((True, True), (False, True)):
         base = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.0, squares(4), *robust)
-        family = ConeFamily(base, 1e-5)
-        for epsilon in (1.7, 0.2, 0.6):
-            problem = replace(base, epsilon=epsilon)
-            found, alone = family.answer(problem), solve_by_cones(problem)
+        levels = (1.7, 0.2, 0.6)
+        for epsilon, found in zip(levels, losses(base, levels, tolerance=1e-5, seconds=60.0), strict=True):
+            alone = solve_by_cones(replace(base, epsilon=epsilon))
             assert np.isclose(found.value, alone.value, rtol=1e-5) and found.bound <= alone.value * (1 + 1e-9)
             assert found.value - found.bound <= 1e-5 * found.value
 

@@ -52,6 +52,14 @@ def test_any_table_gets_a_private_design_below_its_bound_and_above_every_closed_
         assert found.value >= sf.design(ball, epsilon, method).value * (1 - WITHIN) - 1e-9, method
 
 
+@pytest.mark.parametrize("same_secret", [True, False])
+@pytest.mark.parametrize("at_most", [None, 3.0])
+def test_polyopt_is_private_where_secrets_never_occur(same_secret, at_most):
+    ball = sf.ChiSquareBall(sf.Joint.from_counts(np.array([[0.0, 0.0], [0.0, 0.0], [41.0, 4.0], [6.0, 6.0]])))
+    found = sf.design(ball, 1.5, "polyopt", same_secret=same_secret, at_most=at_most)
+    assert found.certificate.level <= 1.5
+
+
 @settings(max_examples=4)
 @given(FEW_CELLS, st.integers(0, 100))
 def test_merging_useful_values_or_shrinking_the_promise_never_keeps_more(number, seed):

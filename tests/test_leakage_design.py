@@ -78,7 +78,7 @@ def test_information_under_maximal_leakage():
     p = np.random.default_rng(5).dirichlet(np.ones(5))
     for level in (0.2, 0.9, np.log(5)):
         found = under_maximal_leakage(p, level, told)
-        assert found.level <= level and found.value <= found.bound + 1e-12 <= found.value + 1e-8
+        assert found.levels[0] <= level and found.value <= found.bound + 1e-12 <= found.value + 1e-8
     assert found.value == pytest.approx(Shannon().of(np.eye(5), p).value, abs=1e-9)
     rng = np.random.default_rng(6)
     best = under_maximal_leakage(p, 0.5, told)
@@ -94,7 +94,7 @@ def test_information_under_ldp_is_randomised_response_for_two_equal_inputs():
     found = under_ldp(np.array([0.5, 0.5]), 1.0, lambda q: LDP().of(q).value)
     rr = np.array([[np.e, 1], [1, np.e]]) / (1 + np.e)
     assert found.value == pytest.approx(Shannon().of(rr, [0.5, 0.5]).value, abs=1e-9)
-    assert found.level <= 1.0 and found.bound >= found.value - 1e-12
+    assert found.levels[0] <= 1.0 and found.bound >= found.value - 1e-12
 
 
 def test_a_solver_that_gives_up_leaves_a_design_within_its_limit_and_a_bound():

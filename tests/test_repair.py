@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from sfumato.optimise.arrays import MARGIN, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, exponential, lorentz, power
+from sfumato.optimise.laws import LawProgramme
 from sfumato.optimise.linear import AT_ONCE, LinearProgramme, best_cover
 from sfumato.optimise.repair import blended, goal, least_share, lifted
 
@@ -74,6 +75,24 @@ def test_a_linear_programme_grows_by_rows_and_columns_and_tells_of_emptiness():
     lp.within(np.zeros(3), np.ones(3))
     lp.at_least(np.array([[1.0, 0.0, 0.0]]), 0.25)
     assert lp.solve().value == pytest.approx(0.25 + 0.5 + 5.0)
+
+
+@given(seeds)
+def test_a_programme_over_laws_is_bounded_by_any_prices_and_met_by_its_own(seed):
+    rng = np.random.default_rng(seed)
+    cost, row = rng.random((3, 2)), rng.random(6)
+    programme = LawProgramme()
+    names = programme.laws(cost)
+    assert programme.bound(np.zeros(0)) == pytest.approx(cost.min(axis=0).sum(), abs=1e-12)  # without a row
+    room = programme.box(1, 0.5, -1.0, 2.0)
+    programme.limit(np.append(names.ravel(), room)[None], np.append(row, -1.0), 0.6)
+    found = programme.solve()
+    best = linprog(
+        np.append(cost.ravel(), 0.5), np.append(row, -1.0)[None], [0.6],
+        np.hstack([np.tile(np.eye(2), 3), np.zeros((2, 1))]), np.ones(2), bounds=[(0, 1)] * 6 + [(-1, 2)],
+    ).fun
+    assert found.value == pytest.approx(best, abs=1e-7) and programme.proved(found) == pytest.approx(best, abs=1e-7)
+    assert all(programme.bound(np.array([price])) <= best + 1e-12 for price in (0.0, 0.3, 1.0, 9.0))
 
 
 def test_every_cone_is_the_one_it_is_called():

@@ -154,12 +154,14 @@ def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attai
         values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
     least, most = ball.masses()
-    low, high = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
+    low, cap = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
     for s1 in range(len(least)):
         for s2 in range(len(least)):
             if s1 != s2:
-                low = low.or_worse(Attained(_subset_pair(most[s1], least[s2], float(c.low), float(c.high), high),
-                                         {"first": s1, "second": s2}))
+                with np.errstate(divide="ignore", invalid="ignore"):  # from this λ on no value gains anything
+                    enough = float(np.nan_to_num(up(most[s1] / least[s2]), nan=1.0, posinf=np.inf).max())
+                proved = _subset_pair(most[s1], least[s2], float(c.low), float(c.high), min(cap, enough))
+                low = low.or_worse(Attained(proved, {"first": s1, "second": s2}))
     return low
 
 

@@ -21,6 +21,7 @@ from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.optimise.arrays import greatest_gap
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import LISTED as MATRIX_CELLS
+from sfumato.tolerances import SUBSETS
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 
@@ -52,8 +53,6 @@ def single_values(within: UncertaintySet, epsilon: ArrayLike, spikes: tuple[Floa
 def single_cell(task: Task) -> float:
     """t for rows 1 + t·1{x = x₀} of GRR on (s, u): only the secret of x₀ moves, so t·max P(u|s) ≤ E − 1."""
     secrets, rise = compared(task.within), math.expm1(task.epsilon)
-    if task.notion == "ldp":
-        return rise if task.joint.p.size > 1 else math.inf
     if len(secrets) < 2:
         return math.inf
     if task.notion == "lip":
@@ -110,7 +109,7 @@ def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
         return 1.0
     low, high = within.spikes()
     each = float(np.maximum(high[s1] - E * low[s2], 0).sum())
-    if not isinstance(within, ChiSquareBall):
+    if not isinstance(within, ChiSquareBall) or low.shape[1] > SUBSETS:  # proofs list no more
         return min(1.0, each)
     q, radii = within.joint.useful_given_secret, l1_radius(within)
     moved = float(np.maximum(q[s1] - E * q[s2], 0).sum() + (radii[s1] + E * radii[s2]) / 2)
@@ -139,9 +138,9 @@ def strength(task: Task) -> float:
     """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too."""
     if task.anywhere is not None:
         return min(strength(replace(task, at_most=None)), strength(task.anywhere))
-    if task.reads == "both" or task.notion == "ldp":
-        if task.notion == "ldp":
-            return math.expm1(task.epsilon) if task.rows * task.joint.useful.size > 1 else math.inf
+    if task.notion == "ldp":
+        return math.expm1(task.epsilon) if task.rows * task.joint.useful.size > 1 else math.inf
+    if task.reads == "both":
         return single_cell(task)
     return lip_value(task) if task.notion == "lip" else single_value(task.within, task.epsilon)
 

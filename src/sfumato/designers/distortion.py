@@ -20,7 +20,7 @@ from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 from sfumato.optimise.saddle.limits import (
     LeakageLimit,
-    LeastLeakingDistortion,
+    LeakingChannel,
     least_distortion,
     under_ldp,
     under_maximal_leakage,
@@ -258,7 +258,7 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: An
     return Draft(law, "leakage", found.bound, _notes(found), details, _claim(task, limits, about), score)
 
 
-def _notes(found: LeastLeakingDistortion) -> tuple[str, ...]:
+def _notes(found: LeakingChannel) -> tuple[str, ...]:
     if found.value - found.bound <= 1e-6 * max(1.0, abs(found.value)):
         return ()
     return (f"the gap of {found.value - found.bound:.2g} is open: the solver ended with {found.status}",)

@@ -17,12 +17,13 @@ from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
-from sfumato.optimise.arrays import DUST, SEALING
+from sfumato.optimise.arrays import DUST, GHOST, SEALING
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cone, RatioCone
 from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel.posteriors import (
+    COLUMNS,
     Funnel,
     best_ldp,
     best_lip,
@@ -40,8 +41,6 @@ from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato_kernel.laws import ALIAS_BITS
 
-Known = Callable[[Floats, float, Budget], Funnel]
-NEVER = 2.0**-30  # an output less likely than this whatever the input is left out of an exact design
 SMEARS = tuple(2.0**-k for k in (44, 40, 36, 32, 28, 24, 20, 17, 14, 12, 11, 10, 9, 8, 7, 6))  # of a constant law
 
 
@@ -63,13 +62,11 @@ def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
     χ² ball: the engine's rows, and cuts at the worst distributions. ε = 0 asks for an output independent of S.
     """
-    if robust_or_known(task, "lip"):
-        margins = (0.0, BeliefCone.MARGIN)
-        cone, outer = (BeliefCone(task.within, task.epsilon + x, "useful", below=True) for x in margins)
-        return _over_ball(task, "lip", cone, outer, best_lip, time_limit, gap)
-    if task.epsilon == 0.0:
-        return perfect(task, "lip")
-    return _drafted(best_lip(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "lip")
+
+    def cone(margin: float) -> Cone:
+        return BeliefCone(task.within, task.epsilon + margin, "useful", below=True)
+
+    return _funnel(task, "lip", cone, BeliefCone.MARGIN, best_lip, Budget.of(time_limit), gap)
 
 
 def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
@@ -77,12 +74,26 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
 
     The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
     """
-    if robust_or_known(task, "ldp"):
-        cone, outer = (RatioCone(task.within, task.epsilon + x, "useful") for x in (0.0, SEALING))
-        return _over_ball(task, "ldp", cone, outer, best_ldp, time_limit, gap)
+
+    def cone(margin: float) -> Cone:
+        return RatioCone(task.within, task.epsilon + margin, "useful")
+
+    return _funnel(task, "ldp", cone, SEALING, best_ldp, Budget.of(time_limit), gap)
+
+
+def _funnel(
+    task: Task, method: str, cone: Callable[[float], Cone], margin: float, best: Callable[..., Funnel], budget: Budget,
+    gap: float,
+) -> Draft:
+    """The best at P̂, whose bound is for every mechanism that reads X alone; or over the ball, where `cone` at a margin
+    above ε is the cone at ε itself."""
+    if robust_or_known(task, method):
+        return _over_ball(task, method, cone(0.0), cone(margin), best, budget, gap)
     if task.epsilon == 0.0:
-        return perfect(task, "ldp")
-    return _drafted(best_ldp(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "ldp")
+        return perfect(task, method)
+    found = best(task.joint.p, task.epsilon, budget, gap=gap)
+    note = f"{found.status}; the bound holds for every mechanism that reads the useful variable alone"
+    return Draft(Table(found.matrix, 1), method, found.bound, (note,), {"status": found.status}, fine=True)
 
 
 def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
@@ -98,12 +109,6 @@ def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
     found = best_mutual(task.joint.p, task.epsilon, Budget.of(time_limit))
     note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
     return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
-
-
-def _drafted(found: Funnel, method: str) -> Draft:
-    """A funnel's matrix; its bound is for every mechanism that reads X alone."""
-    note = f"{found.status}; the bound holds for every mechanism that reads the useful variable alone"
-    return Draft(Table(found.matrix, 1), method, found.bound, (note,), {"status": found.status}, fine=True)
 
 
 def perfect(task: Task, method: str) -> Draft:
@@ -145,7 +150,7 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
     The lattice holds the constant row, so all rows but one are moved to lattice points nearby and the last is what
     remains of 2^bits; a smear of the constant law keeps weights that should be 0 from falling below.
     """
-    q = q[q.max(axis=1) > NEVER]
+    q = q[q.max(axis=1) > GHOST]
     q = q / q.sum(axis=0)
     q = (1 - smear) * q + smear / len(q)
     bits = ALIAS_BITS + max(0, (len(q) - 1).bit_length())
@@ -160,17 +165,16 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
 
 
 CLOSE = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
-MEETING, PROVING = 0.6, 0.5  # of the time left: for cuts from outside; of the rest, for a bound where they did not meet
 
 
 def _over_ball(
-    task: Task, method: str, cone: Cone, outer: Cone, known: Known, time_limit: float, gap: float
+    task: Task, method: str, cone: Cone, outer: Cone, known: Callable[..., Funnel], budget: Budget, gap: float
 ) -> Draft:
     """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows on X alone.
 
     `outer` is the cone at ε itself. `known` is the optimum at P̂, which lies in the ball: its bound holds too.
     """
-    a, budget, close = task.joint.useful.size, Budget.of(time_limit), max(gap, CLOSE)
+    a, close = task.joint.useful.size, max(gap, CLOSE)
     if task.epsilon == 0.0 or a == 1:
         note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
         return Draft(Constant(1, a), method, 0.0, (note,))
@@ -178,10 +182,10 @@ def _over_ball(
         return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
     master = InformationAim(cone.coordinates)
     master.add(private_rows(cone, np.eye(a) + DUST))
-    bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=close)
+    bound, _ = meet(cone, outer, master, budget.part(), gap=close)
     note = "the bound is for every mechanism on X private over the ball"
     if not bound - master.value <= close * master.value:
-        moved(cone, master, budget.part(PROVING))
+        moved(cone, master, budget.part())
         bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
         note += "; cuts from outside did not meet it"
     return Draft(law_of_rows(mixed_again(cone, master), task), method, bound, (note,), fine=True)
@@ -199,7 +203,6 @@ def law_of_rows(master: InformationAim, task: Task) -> Table:
 
 
 TRIED = 64  # values of x up to which a joint design is tried when none is asked for
-JOINT = 0.6  # seconds of the joint design when nothing is said (the product takes less than another), and at least
 
 
 def srlip(
@@ -221,9 +224,8 @@ def srlip(
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
     matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
     if joint or (joint is None and task.joint.useful.size <= TRIED):
-        quick = time_limit is None and joint is None
-        left = Budget.of(JOINT if quick else max(JOINT, budget.left))
-        direct = joint_design(p, task.epsilon, left, gap=gap)
+        quick = time_limit is None and joint is None  # as long as the product takes, about
+        direct = joint_design(p, task.epsilon, Budget.of(COLUMNS) if quick else budget, gap=gap)
         bound = min(bound, direct.bound)
         more = direct.value / value if value > 0 else float("inf")
         notes.append(f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each")

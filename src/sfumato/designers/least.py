@@ -18,23 +18,17 @@ from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
+from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
 from sfumato.optimise.loss.least_loss import losses
-from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, lost, mutual_leakage
+from sfumato.optimise.loss.sources import Sources, bisected, least_epsilon_for, lost
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
 
 def sources_of(given: Any) -> Sources:
-    """A set of source distributions: an array of them, or an uncertainty set (its marginal of U).
-
-    The marginals on U of a χ² ball are the χ² ball around P̂_U with the same radius (joining cells lowers the distance,
-    and copying P̂(s|u) attains it).
-    """
+    """A set of source distributions: an array of them, or an uncertainty set (its marginal of U)."""
     if isinstance(given, Sources):
         return given
-    if isinstance(given, ChiSquareBall):
-        return Sources.chi_square(given.joint.p_useful, given.radius)
     if hasattr(given, "joint") and hasattr(given, "support"):
         return Sources.of(given)
     try:

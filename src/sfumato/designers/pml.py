@@ -18,11 +18,10 @@ from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
+from sfumato.tolerances import EXPONENT
 
 SECONDS = 30.0  # of a design, where nobody says
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
-ALONE = 0.8  # share of the time for rows that do not read the secret, where no others are moved
-PROVING = 0.3  # share of the time left for the proof
 
 
 def pml(
@@ -37,7 +36,7 @@ def pml(
     limit, whatever else the machine does.
     """
     whole = Budget.of(SECONDS if time_limit is None else time_limit) if working is None else Budget.of_work(working)
-    budget = whole.part(1 - PROVING)
+    budget = whole.part()  # what is left is for the proof
     robust = robust_or_known(task, "pml")
     if task.epsilon == 0.0:
         if task.reads == "useful" and not robust:
@@ -49,7 +48,7 @@ def pml(
     if robust or task.at_most is not None:
         return _over_ball(task, budget, starts)
     if task.reads == "useful":
-        found = best_pml(task.joint.p, min(task.epsilon, 700.0), budget, gap=gap)
+        found = best_pml(task.joint.p, min(task.epsilon, EXPONENT), budget, gap=gap)
         return Draft(Table(found.matrix, 1), "pml", found.bound, (found.status,), {"status": found.status}, fine=True)
     cone = BeliefCone(task.within, min(task.epsilon, LARGEST))
     master = InformationAim(cone.coordinates)
@@ -76,7 +75,7 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
         unread = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
         alone = InformationAim(unread.coordinates)
         alone.add(repaired(unread, _known(task.with_reads("useful"), unread)))
-        moved(unread, alone, budget.part(ALONE))
+        moved(unread, alone, budget.part())
         master.add(cone.coordinates.taken(unread.coordinates.full(alone.used()[0])))
         master.solve()
         notes = (f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret",)
@@ -100,5 +99,5 @@ def _limit(task: Task, budget: Budget) -> float:
     limit = joint.entropy_useful_given_secret + response_bound(joint.p_secret, task.epsilon)
     if task.reads == "both":
         return min(limit, task.ceiling)
-    known = best_pml(joint.p, min(task.epsilon, 700.0), Budget.of(max(1.0, budget.left)))
+    known = best_pml(joint.p, min(task.epsilon, EXPONENT), Budget.of(max(1.0, budget.left)))
     return min(limit, task.ceiling, known.bound)

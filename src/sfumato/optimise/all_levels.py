@@ -70,7 +70,7 @@ class Together(Generic[Aim]):
         self, levels: Sequence[OneLevel[Aim]], rows: int = ROWS, last: float = LAST, seed: int = 0
     ) -> None:
         self.levels, self.mover, self.rows, self.last = list(levels), BallMover(levels[0].cone), rows, last
-        self.rng, self.turn = np.random.default_rng(seed), 0
+        self.rng = np.random.default_rng(seed)
         first, second = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
         self.pairs = first, second
 
@@ -87,7 +87,7 @@ class Together(Generic[Aim]):
             with suppress(np.linalg.LinAlgError):  # a move that fails adds nothing
                 self._turn(live, budget)
             live = [i for i in live if self._goes_on(self.levels[i], least, calm * (1 + self.levels[i].far), budget)]
-            self.turn, pace = self.turn + 1, (budget.clock() - began) / many
+            pace = (budget.clock() - began) / many
             if not live and once is None and not budget.over:
                 live = self._exchanged(least, budget)
 
@@ -115,16 +115,15 @@ class Together(Generic[Aim]):
         for i in live:
             near = [self._lent(j) for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
             own = np.concatenate([self.levels[i].rows, *near])
-            begun.append(bases_of(own, self.mover.p, self.turn + 1, self.rng, self.rows if self.levels[i].far else 0))
-        ends = np.cumsum([len(bases) for bases, _ in begun])[:-1]
-        starts, floors = (np.concatenate([x[k] for x in begun]) for k in (0, 1))
+            begun.append(bases_of(own, self.mover.p, self.rng, self.rows if self.levels[i].far else 0))
+        ends, starts = np.cumsum([len(bases) for bases in begun])[:-1], np.concatenate(begun)
         owner = np.searchsorted(ends, np.arange(len(starts)), side="right")
 
         def slopes(v: Floats, at: Ints) -> Floats:
             out = np.empty_like(v)
             for k in np.unique(owner[at]):
                 mine = owner[at] == k
-                out[mine] = self.levels[live[k]].master.slopes(v[mine], floors[at[mine]])
+                out[mine] = self.levels[live[k]].master.slopes(v[mine])
             return out
 
         every, E = np.arange(len(starts)), np.array([self.levels[i].cone.E for i in live])[owner]

@@ -285,8 +285,6 @@ class Chain:
 
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
-        if hasattr(self.within, "inequalities"):
-            return
         cap = None if self.at_most is None else self.at_most + SEALING
         outer = RatioCone(self.within, self.epsilon + SEALING, self.reads, cap)
         known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
@@ -313,7 +311,7 @@ class Chain:
                 break
             sets += [np.isin(np.arange(n), c) for c in more]
         tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
-        improve(self.master, [Tangents(self.cone, self.master, tall)], self.budget.part(), calm=1)
+        self.master.add(settled(self.cone, tall))
 
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]

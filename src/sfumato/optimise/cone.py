@@ -236,7 +236,7 @@ class RatioCone:
         self.cap = None if kappa is None else Cap.of(joint, self.coordinates, kappa, reads)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
-        empty = empty[:1] if spread else empty[:0]
+        empty = empty[:1] if spread or hasattr(within, "extreme") else empty[:0]  # free in balls and simplices alike
         self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
         self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)

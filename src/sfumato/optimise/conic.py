@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import clarabel
 import numpy as np
@@ -97,11 +98,6 @@ class ConicProgramme:
         double = [(column, 2.0 * value) for column, value in middle]
         return self.each(lorentz, [*first, *second], [*first, *against], double)
 
-    def matrix(self) -> sparse.csc_matrix:
-        """A, with zeros kept: two programmes built alike have the same pattern."""
-        entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
-        return sparse.csc_matrix(entries, shape=(self.rows, self.variables))
-
     def solver(
         self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
         bend: Floats | None = None,
@@ -116,27 +112,24 @@ class ConicProgramme:
         settings.iterative_refinement_enable = refine
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         quadratic = sparse.diags(np.zeros(self.variables) if bend is None else bend).tocsc()
+        entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
+        matrix = sparse.csc_matrix(entries, shape=(self.rows, self.variables))
         right = np.concatenate(self.constant)
-        return ConicSolver(clarabel.DefaultSolver(quadratic, cost, self.matrix(), right, self.cones, settings))
+        return ConicSolver(clarabel.DefaultSolver(quadratic, cost, matrix, right, self.cones, settings))
 
-    def solve(
-        self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
-        bend: Floats | None = None,
-    ) -> ConicSolution:
-        """Run Clarabel once."""
-        return self.solver(cost, tolerance=tolerance, refine=refine, budget=budget, bend=bend).solve()
+    def solve(self, cost: Floats, **options: Any) -> ConicSolution:
+        """Run Clarabel once, with the options of `solver`."""
+        return self.solver(cost, **options).solve()
 
 
 @dataclass(frozen=True, slots=True)
 class ConicSolver:
-    """A programme that Clarabel has taken in; the same one with other numbers in A need not be taken in again."""
+    """A programme that Clarabel has taken in, to be run again and again with other costs."""
 
     inner: clarabel.DefaultSolver
 
-    def solve(self, data: Floats | None = None) -> ConicSolution:
-        """Run it, with other values of the entries of A if they are given."""
-        if data is not None:
-            self.inner.update(A=data)
+    def solve(self) -> ConicSolution:
+        """Run it."""
         answer = self.inner.solve()
         return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
 

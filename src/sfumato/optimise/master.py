@@ -11,6 +11,7 @@ from sfumato.optimise.linear import DUAL, PRIMAL, Mixture, Solution
 
 BESIDE = 64  # rows that are mended for the last mixture although they are not in use
 KEPT = 32  # rows kept for each coordinate, those that price out best; and cuts: few are learnt again and again
+FLOOR = 1e-5  # of a unit row, in its tangent: flatter ones gained nothing on random tables
 BUNDLE = 300  # rows in the programme that finds prices, beside one for each coordinate
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
 BOLDER, SHYEST = 2.0, 0.02  # how boldness grows, and its least
@@ -100,10 +101,10 @@ class InformationAim(Mixture):
     def _bound(self, prices: Floats) -> float:
         return float(prices.sum() + (self.worth - self.points @ prices).max())
 
-    def slopes(self, rows: Floats, floor: Floats) -> Floats:
+    def slopes(self, rows: Floats) -> Floats:
         """The tangent of μ at unit rows, less the prices; entries below the floor count as it, so that zeros are not
         final."""
-        return np.asarray(self.p * np.log(np.maximum(rows, floor)) - self.prices)
+        return np.asarray(self.p * np.log(np.maximum(rows, FLOOR)) - self.prices)
 
 
 def last_rows(numbers: int) -> int:

@@ -8,12 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Cone, repaired
 from sfumato.optimise.moves import mover
 
-FLOORS = (1e-5, 1e-5, 1e-2, 1e-5, 1e-3, 1e-5, 1e-1)  # in turn: a flatter slope lets a row leave its zeros
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
 FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
 FIRST = 12  # rows that its first turn begins from, before it is known what a row costs
@@ -41,7 +40,7 @@ class Master(Protocol):
     def learn(self) -> None:
         """Judge the prices by the rows that came in."""
 
-    def slopes(self, rows: Floats, floor: Floats) -> Floats:
+    def slopes(self, rows: Floats) -> Floats:
         """Tangents of the aim at unit rows, less the prices."""
 
 
@@ -50,26 +49,18 @@ Move = Callable[[Floats, Budget], Floats]
 
 
 class Tangents:
-    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin or at given
-    ones."""
+    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin."""
 
-    def __init__(self, cone: Cone, master: Master, given: Floats | None = None, seed: int = 0) -> None:
-        self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
-        self.rng, self.turn, self.pace = np.random.default_rng(seed), 0, 0.0  # seconds for a row
+    def __init__(self, cone: Cone, master: Master, seed: int = 0) -> None:
+        self.cone, self.master, self.mover = cone, master, mover(cone)
+        self.rng, self.pace = np.random.default_rng(seed), 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
-        bases, floors = bases_of(some, self.cone.coordinates.p, self.turn, self.rng)
-        if self.given is not None:
-            bases, floors = self.given, np.full((len(self.given), 1), FLOORS[0])
-        self.turn += 1
+        bases = bases_of(some, self.cone.coordinates.p, self.rng, FEWEST if self.pace else FIRST)
         started = budget.clock()
-
-        def slopes(v: Floats, at: Ints) -> Floats:
-            return self.master.slopes(v, floors[at])
-
-        found = self.mover.rows(slopes, bases, budget)
+        found = self.mover.rows(lambda v, _: self.master.slopes(v), bases, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
         if not len(found):
             return found
@@ -130,13 +121,10 @@ def complements(cone: Cone, rows: Floats) -> Floats:
     return repaired(cone, rest + 1e-12, loose=True)
 
 
-def bases_of(
-    rows: Floats, p: Floats, turn: int, rng: np.random.Generator, fewest: int = FEWEST
-) -> tuple[Floats, Floats]:
-    """Rows to move from: those at hand, and half as many that are perturbed or of no origin; and their floors."""
-    count = max(len(rows) // 2, (fewest if turn else FIRST) - len(rows)) + 1
+def bases_of(rows: Floats, p: Floats, rng: np.random.Generator, fewest: int) -> Floats:
+    """Rows to move from: those at hand, and half as many that are perturbed or of no origin."""
+    count = max(len(rows) // 2, fewest - len(rows)) + 1
     some = np.where(rng.random((count, 1)) < 0.5, 1.0, rows[rng.integers(len(rows), size=count)])
     some = some * np.exp(rng.normal(0.0, rng.choice(STEPS, size=(count, 1)), some.shape))
-    floors = np.append(np.full(len(rows), FLOORS[turn % len(FLOORS)]), rng.choice(FLOORS, size=count))
     bases = np.concatenate([rows, some])
-    return bases / (bases @ p)[:, None], floors[:, None]
+    return np.asarray(bases / (bases @ p)[:, None])

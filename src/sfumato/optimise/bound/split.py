@@ -97,21 +97,9 @@ class Split:
             gap[s] = now if now < gap[s] else 0.0  # no more to be had so soon
 
     def _refine(self, s0: int, k: int, budget: Budget) -> None:
-        """Better tables for a family; one that was refined before has its interval halved, too.
-
-        For the lower half the others' tables were made already, and for the upper half the secret's own.
-        """
-        rounds, halved = self.rounds[k], self.rounds[k] > REFINED
-        if halved:
-            self.t = np.insert(self.t, k + 1, np.sqrt(self.t[k] * self.t[k + 1]))
-            self.rounds.insert(k, rounds)
-            self.need.insert(k, self.need[k])
-            for tables in (*self.rest, *self.own):
-                tables.insert(k, tables[k])
+        """Better tables for a family."""
         for s in self.order:
-            self._tighten(s, int(s == s0), k, rounds, budget)
-            if halved and s != s0:
-                self._tighten(s, 0, k + 1, rounds, budget)
+            self._tighten(s, int(s == s0), k, self.rounds[k], budget)
         self.rounds[k] *= 2
 
     def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
@@ -175,7 +163,7 @@ class Split:
                 floor = np.ones(len(shares))
                 floor[s0] = 1.0 / float(self.t[k + 1])
                 at = price / (shares[d] * (table[:, 0] - floor[d]) + float(shares @ floor))
-                if at.max() > worst:
+                if not at.max() <= worst:  # what is no number proves nothing
                     worst, where = float(at.max()), (s0, k)
         return worst, where
 

@@ -124,7 +124,7 @@ class Estimates:
         turned = np.exp(self.rng.uniform(0.5, 3.0, (DIRECTIONS, 1)) * along / np.where(size > 0, size, 1.0))
         return np.concatenate([rows, self.goal.coordinates.unit(turned)])
 
-    def slopes(self, rows: Floats, floor: Floats) -> Floats:
+    def slopes(self, rows: Floats) -> Floats:
         """The tangent of vᵀMv at unit rows, less the prices; in parts of the error, as a barrier weighs it with others
         of size one."""
         return np.asarray((2 * rows @ self.slope - self.prices) / max(-self.value, 1e-300))

@@ -8,15 +8,12 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import xlogy
 
-from sfumato.optimise.arrays import DUST, TIDY, Floats
+from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
 from sfumato.tolerances import UNIT
 
-CHORD_ROUNDING = 1e-13  # the sum of at most a few hundred offsets of chords, each below one
 LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up
-FLAT = 1e-14  # width of an interval below which its chord is the tangent
-IMPROVING = 1e-9  # reduced worth above which a point is a column for the master
 
 
 class Slice:
@@ -88,7 +85,7 @@ def knapsack(cost: Floats, low: Floats, high: Floats) -> float:
 def chords(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Slope and offset of the chord of v log v on [l, u], which lies above it; the tangent where l = u."""
     f_low, f_high = xlogy(low, low), xlogy(high, high)
-    wide = high - low > FLAT
+    wide = high - low > SUMMED
     slope = np.where(wide, (f_high - f_low) / np.where(wide, high - low, 1.0), 0.0)
     return slope, f_low - slope * low
 
@@ -125,12 +122,12 @@ def peak(
         nonlocal best, tick
         slope, offset = chords(low, top)
         met, bound = piece.best(slope - prices, low, top)
-        bound += float(offset.sum()) + CHORD_ROUNDING
+        bound += float(offset.sum()) + DUST  # of at most a few hundred offsets, each below one
         point = (low + top) / 2 if met is None else np.clip(met, 0.0, 1.0)
         if met is not None:
             value = float(xlogy(point, point).sum() - prices @ point)
             best = max(best, value)
-            if value > max(goal, IMPROVING):
+            if value > max(goal, REPAIRED):
                 found.append(point)
         if bound > goal:
             tick += 1
@@ -175,7 +172,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     master = CoverProgramme(mean)
     first = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
     master.offer(first, xlogy(first, first).sum(axis=1))
-    bound = float(mean @ np.log(high)) + CHORD_ROUNDING  # the chord on [0, u] alone
+    bound = float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
     weights, prices, _ = master.solve()
     while True:
         fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))
@@ -184,10 +181,12 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
             lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
             bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
             fresh = _polished(piece, prices, better)
-        if len(fresh) == 0 or budget.over:
+        if len(fresh) == 0:
             break
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
         weights, prices, _ = master.solve()
+        if budget.over:
+            break
     alpha, points = master.mixture(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
     return Cover(alpha, points, value, prices, max(bound, value))
@@ -238,5 +237,5 @@ def _polished(piece: Slice, prices: Floats, points: Floats) -> Floats:
 
 def _improving(prices: Floats, points: Floats) -> Floats:
     reduced = xlogy(points, points).sum(axis=1) - points @ prices
-    better = points[reduced > IMPROVING]
+    better = points[reduced > REPAIRED]
     return np.unique(better.round(13), axis=0) if len(better) else better

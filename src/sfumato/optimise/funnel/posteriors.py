@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
+from sfumato.optimise.arrays import DUST, EMPTY, SOLVED, SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -20,11 +21,6 @@ from sfumato.optimise.linear import Cover, best_cover
 from sfumato.optimise.repair import blended, goal
 from sfumato.tolerances import EXPONENT, SUBSETS
 
-LISTING_ALLOWANCE = 1e-10  # for bounds from listed rays: weak duality needs the rays, and floats have 13 digits of them
-NOISE = 1e-13  # p(s|x)/p(s) − 1, or nats that a posterior leaks, below this are rounding
-BARE = 1e-9  # a ray with less on the values of X than this is one of the auxiliary coordinates
-ENTRIES = 7_500_000  # numbers held while listing rays (0.4 GB with facets and neighbours) before turning to columns
-LISTING = 0.25  # share of the time spent on listing rays before turning to columns
 COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
 
 
@@ -57,7 +53,7 @@ def independence_rows(p: Floats) -> Floats:
     Entries that are rounding noise are zero; leaving out a condition relaxes the problem, so bounds stay valid.
     """
     rows = likelihood(p) - 1.0
-    return np.where(np.abs(rows) > NOISE, rows, 0.0)
+    return np.where(np.abs(rows) > DUST, rows, 0.0)
 
 
 def lip_rows(p: Floats, epsilon: float) -> Floats:
@@ -81,45 +77,28 @@ def ldp_rows(p: Floats, epsilon: float) -> Floats:
     return np.concatenate([np.hstack([g, -math.exp(epsilon) * one]), np.hstack([-g, one])])
 
 
-def _logs(matrix: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """log P(y|s) [y, s] and log P(y) of outputs and secrets that occur."""
-    live = p[p.sum(axis=1) > 0.0]
-    given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ live.sum(axis=0)
-    return log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])
-
-
-def best_lip(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
-    """The mechanism Q[y, x] with the largest I(X;Y) such that e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p."""
-    return _best(p, epsilon, lip_rows, lambda given, q: np.abs(given - q), budget, gap)
-
-
-def best_pml(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
-    """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y) at p."""
-    return _best(p, epsilon, pml_rows, lambda given, q: given - q, budget, gap)
-
-
-def best_ldp(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
-    """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y|s') at p."""
-    return _best(p, epsilon, ldp_rows, lambda given, _: np.ptp(given, axis=1), budget, gap, extra=1)
-
-
 def _best(
-    p: Floats, epsilon: float, rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], Floats],
-    budget: Budget, gap: float, extra: int = 0,
+    rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], Floats], extra: int, p: Floats,
+    epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6,
 ) -> Funnel:
-    """The optimum under the rows of a promise, repaired until the level of `_logs` is below ε."""
+    """The mechanism Q[y, x] with the largest I(X;Y) under the rows of a promise at p, repaired until its level, a
+    function of log P(y|s) [y, s] and log P(y) of what occurs, is below ε."""
     p = p / p.sum()
-    found = optimum(p.sum(axis=0), rows(p, epsilon), budget, extra=extra, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: float(level(*_logs(q, p)).max(initial=0.0)))
+    live, column = p[p.sum(axis=1) > 0.0], p.sum(axis=0)
+
+    def leaks(matrix: Floats) -> float:
+        given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ column
+        return float(level(log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
+
+    return repaired(optimum(column, rows(p, epsilon), budget, extra=extra, gap=gap), column, epsilon, leaks)
 
 
-def mechanism(weights: Floats, points: Floats, p: Floats) -> Floats:
-    """Q(y|x) = α_y v_y(x) / p(x); a value that never occurs is answered as p_X is."""
-    joint = weights[:, None] * points
-    live = p > 0.0
-    matrix = np.repeat(joint.sum(axis=1, keepdims=True) / joint.sum(), len(p), axis=1)
-    matrix[:, live] = joint[:, live] / joint[:, live].sum(axis=0)
-    return matrix
+best_lip = partial(_best, lip_rows, lambda given, q: np.abs(given - q), 0)
+"""e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p."""
+best_pml = partial(_best, pml_rows, lambda given, q: given - q, 0)
+"""P(y|s) ≤ e^ε P(y) at p."""
+best_ldp = partial(_best, ldp_rows, lambda given, _: np.ptp(given, axis=1), 1)
+"""P(y|s) ≤ e^ε P(y|s') at p."""
 
 
 def enumerated(
@@ -128,25 +107,25 @@ def enumerated(
 ) -> Funnel:
     """Largest I(X;Y) with posteriors in {v ≥ 0 : A v ≤ 0, E v = 0}, by all extreme rays and an LP.
 
-    The last `extra` coordinates of the cone are auxiliary and are dropped from the rays.
+    The last `extra` coordinates of the cone are auxiliary and are dropped from the rays. Weak duality needs the rays,
+    and these are floats good to about 1e-13: a thousand times that is added.
     """
     live, keep = _occurring(p, extra)
     flat = None if equalities is None else equalities[:, keep]
-    most = limit or ENTRIES // len(keep)
-    rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), limit=most, budget=budget)
+    rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), limit=limit, budget=budget)
     points = rays.vectors[:, : len(live)]
     mass = points.sum(axis=1)
-    points = np.concatenate([points[mass > BARE] / mass[mass > BARE, None], p[None, live]])
+    points = np.concatenate([points[mass > EMPTY] / mass[mass > EMPTY, None], p[None, live]])
     cover = best_cover(p[live], points, xlogx(points).sum(axis=1))
     status = "all extreme rays" if rays.proved else "all extreme rays of a degenerate cone"
-    return _answer(p, live, cover.weights, cover.points, cover.bound + LISTING_ALLOWANCE, status)
+    return answer(p, cover.weights, cover.points, cover.bound + SOLVED, status)
 
 
 def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
     """The same optimum by column generation with a proved bound, for cones with too many rays to list."""
     live, keep = _occurring(p, extra)
     found = envelope(p[live], rows[:, keep], budget, extra=extra, gap=gap)
-    return _answer(p, live, found.weights, found.points, found.bound + DUST, "column generation")
+    return answer(p, found.weights, found.points, found.bound + DUST, "column generation")
 
 
 def _occurring(p: Floats, extra: int) -> tuple[Ints, Ints]:
@@ -155,17 +134,18 @@ def _occurring(p: Floats, extra: int) -> tuple[Ints, Ints]:
     return live, np.concatenate([live, np.arange(len(p), len(p) + extra)])
 
 
-def _answer(p: Floats, live: Ints, weights: Floats, points: Floats, bound: float, status: str) -> Funnel:
-    spread = np.zeros((len(weights), len(p)))
-    spread[:, live] = points
-    matrix = mechanism(weights, spread, p)
+def answer(p: Floats, weights: Floats, points: Floats, bound: float, status: str) -> Funnel:
+    """Q(y|x) = α_y v_y(x) / p(x) for posteriors of the values that occur; others are answered as p_X is."""
+    joint, live = weights[:, None] * points, p > 0.0
+    matrix = np.repeat(joint.sum(axis=1, keepdims=True) / joint.sum(), len(p), axis=1)
+    matrix[:, live] = joint / joint.sum(axis=0)
     return Funnel(matrix, information(matrix, p), bound - float(xlogx(p).sum()), status)
 
 
 def optimum(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
     """All rays where they fit, columns otherwise: a value and a proved bound in either case."""
     try:
-        return enumerated(p, rows, extra=extra, budget=budget.part(LISTING))
+        return enumerated(p, rows, extra=extra, budget=budget.part())
     except (TooManyRays, Degenerate):
         return generated(p, rows, budget if budget.left > COLUMNS else Budget.of(COLUMNS), extra=extra, gap=gap)
 

@@ -57,23 +57,14 @@ def srlip_rows(p: Floats, epsilon: float) -> Floats:
     P(y|s,x^J)/P(y|x^J) = Σ_{x ∋ x^J} p(s|x) v_x / (p(s|x^J) Σ_{x ∋ x^J} v_x): two rows for each J, x^J, s. Knowing all
     attributes leaves nothing to be told, so J is a proper subset.
     """
-    count, total = p.ndim - 1, p.sum(axis=0)
-    given = p / np.where(total > 0.0, total, 1.0)
+    flat, place = p.reshape(len(p), -1), np.indices(p.shape[1:]).reshape(p.ndim - 1, -1)
+    given = flat / np.where(flat.any(axis=0), flat.sum(axis=0), 1.0)
     rows = []
-    for known in _subsets(range(count))[:-1]:
-        hidden = tuple(j + 1 for j in range(count) if j not in known)
-        prior = p.sum(axis=hidden)
-        for place in np.ndindex(*(p.shape[j + 1] for j in known)):
-            index: list[slice | int] = [slice(None)] * count
-            for j, value in zip(known, place, strict=True):
-                index[j] = value
-            cell = np.zeros(p.shape[1:], dtype=np.bool_)
-            cell[tuple(index)] = True
-            law = prior[(slice(None), *place)]
-            for s in np.flatnonzero(law > 0.0):
-                ratio = given[s] / (law[s] / law.sum())
-                rows += [np.where(cell, ratio - np.exp(epsilon), 0.0), np.where(cell, np.exp(-epsilon) - ratio, 0.0)]
-    return np.array([row.ravel() for row in rows if row.max() > 0.0]).reshape(-1, total.size)
+    for known in _subsets(range(p.ndim - 1))[:-1]:
+        _, key = np.unique(np.vstack([np.zeros_like(place[:1]), place[list(known)]]), axis=1, return_inverse=True)
+        cell = key.ravel() == np.arange(key.max() + 1)[:, None]  # [x^J, x]
+        rows.append(shift_rows(cell[:, None, :] * given, cell @ flat.T, epsilon))
+    return np.concatenate(rows)
 
 
 def shift_rows(tables: Floats, prior: Floats, epsilon: float) -> Floats:
@@ -92,7 +83,10 @@ def shift_rows(tables: Floats, prior: Floats, epsilon: float) -> Floats:
 
 
 def _views(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Iterable[tuple[Floats, Floats]]:
-    """For each J without j: P(k, s, x^j) with k = (x^J, y^K), and P(x^J, s); attributes without one are dropped."""
+    """For each J without j, the empty one first: P(k, s, x^j) with k = (x^J, y^K), and P(x^J, s).
+
+    Attributes without a mechanism are dropped.
+    """
     others = [i for i in range(p.ndim - 1) if i != j]
     for known in _subsets(others):
         seen = p
@@ -111,19 +105,10 @@ def _views(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Iterable[t
         )
 
 
-def _context(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Floats:
-    """P(k, x^j) with k the outputs of the mechanisms there are."""
-    seen = p.sum(axis=0)
-    for i, matrix in enumerate(mechanisms):
-        if i != j:
-            matrix = np.ones((1, p.shape[i + 1])) if matrix is None else matrix
-            seen = np.moveaxis(np.tensordot(seen, matrix, axes=(i, 1)), -1, i)
-    return np.asarray(np.moveaxis(seen, j, -1).reshape(-1, p.shape[j + 1]))
-
-
 def _best(p: Floats, done: Sequence[Floats | None], j: int, rows: Sequence[Floats]) -> Floats:
     """The Q^j under the given rows that adds most to what the mechanisms there are tell: extreme rows and an LP."""
-    size, gain = p.shape[j + 1], conditional_gain(_context(p, done, j))
+    (others, _), *_ = _views(p, done, j)
+    size, gain = p.shape[j + 1], conditional_gain(others.sum(axis=1))  # P(k, x^j), k the outputs there are
     rays = extreme_rays(np.concatenate(rows), dimension=size).vectors
     points = np.concatenate([rays, np.full((1, size), 1.0 / size)])
     return as_matrix(best_cover(np.ones(size), points, gain(points)))

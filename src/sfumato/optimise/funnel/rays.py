@@ -9,19 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr
 
-from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.arrays import SOLVED, TIDY, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.tolerances import BLOCK
 
 Facets = npt.NDArray[np.int16]
 
 TIE = 1e-13  # heights of unit rays over unit rows below this have no trustworthy sign
-ZERO = 1e-11  # a row of unit size is tight at a ray of unit size below this: four digits above rounding
-INDEPENDENT = 1e-10  # what must be left of a unit row, after those before it, for it to say something new
 SLACKS = (2.0**-34, 2.0**-30, 2.0**-26)  # relaxations tried in turn when a cone is degenerate and large: well above
 # rounding, far below any price of ε
 PAIRS = 1_000_000  # tested at one cut before giving up in favour of perturbation
-MOST_RAYS = 1_500_000
+ENTRIES = 7_500_000  # numbers of all rays held at a time (0.4 GB with facets and neighbours), unless a limit is given
 
 
 class TooManyRays(Exception):
@@ -44,7 +42,7 @@ class Rays:
 
 
 def extreme_rays(
-    rows: Floats, equalities: Floats | None = None, *, dimension: int, limit: int = MOST_RAYS, budget: Budget = FREE
+    rows: Floats, equalities: Floats | None = None, *, dimension: int, limit: int | None = None, budget: Budget = FREE
 ) -> Rays:
     """All extreme rays of {v ≥ 0 : A v ≤ 0, E v = 0}, or of a slightly larger cone if it is degenerate and large.
 
@@ -55,7 +53,7 @@ def extreme_rays(
     attempts: list[tuple[type[SimpleCone] | type[PairedCone], float]] = [(SimpleCone, 0.0), (PairedCone, 0.0)]
     for kind, slack in attempts + [(SimpleCone, slack) for slack in SLACKS]:
         shift = slack * (1.0 + np.random.default_rng(7).random(len(cuts)))
-        cone = kind(dimension, dimension + len(cuts), limit)
+        cone = kind(dimension, dimension + len(cuts), limit or ENTRIES // dimension)
         try:
             return Rays(_described(cone, cuts - shift[:, None], flat, budget), slack, kind is SimpleCone)
         except Degenerate:
@@ -90,9 +88,9 @@ def _scaled(rows: Floats | None, dimension: int) -> Floats:
 
 
 def _independent(rows: Floats) -> Ints:
-    """Indices of a maximal independent set of rows."""
+    """Indices of a maximal independent set of rows: something is left of each after those before it."""
     _, triangle, order = qr(rows.T, mode="economic", pivoting=True)
-    return np.asarray(order[: np.count_nonzero(np.abs(np.diag(triangle)) > INDEPENDENT)])
+    return np.asarray(order[: np.count_nonzero(np.abs(np.diag(triangle)) > SOLVED)])
 
 
 def _joined(old: npt.NDArray[Any], stay: Ints, new: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -203,7 +201,7 @@ class PairedCone:
     def cut(self, row: Floats, facet: int | None) -> None:
         """Keep the side row·v ≤ 0, whose boundary becomes `facet`; or the plane row·v = 0 if `facet` is None."""
         height = self.vectors @ row
-        lost, on = height > ZERO, np.abs(height) <= ZERO
+        lost, on = height > TIDY, np.abs(height) <= TIDY
         kept = ~lost & ~on
         low, high = self._edges(np.flatnonzero(kept), np.flatnonzero(lost))
         fresh = height[high, None] * self.vectors[low] - height[low, None] * self.vectors[high]

@@ -12,23 +12,14 @@ from math import gcd
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, TINY, Floats, xlogx
+from sfumato.optimise.arrays import DUST, SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.funnel.posteriors import (
-    NOISE,
-    Funnel,
-    enumerated,
-    independence_rows,
-    information,
-    lip_rows,
-    mechanism,
-)
+from sfumato.optimise.funnel.posteriors import Funnel, answer, enumerated, independence_rows, likelihood, lip_rows
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
 from sfumato.optimise.linear import CoverProgramme
 
 FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
 FIRST_RAYS = 30_000  # in each of them at most
-WORTHWHILE = 1e-8  # reduced worth above which a posterior is offered
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
 
 
@@ -43,7 +34,7 @@ def merged_supports(p: Floats) -> list[frozenset[int]]:
 
     Agglomerative clustering for the funnel (Makhdoumi et al. 2014; Ding and Sadeghi 2019).
     """
-    blocks = [frozenset([x]) for x in np.flatnonzero(p.sum(axis=0) > 0.0).tolist()]
+    blocks = [frozenset([x]) for x in range(p.shape[1])]
     met = list(blocks)
     while len(blocks) > 1:
         best = max(combinations(blocks, 2), key=lambda pair: _rate(p, *pair))
@@ -67,36 +58,23 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
     greedy merging and the worst-case designs supply the first posteriors, ascent on f(v) − β·D(v) − λ·v the next. The
     bound is min{H(X), M + H(X|S)}.
     """
-    p = p / p.sum()
+    p = p[p.sum(axis=1) > 0.0] / p.sum()
     column, secret = p.sum(axis=0), p.sum(axis=1)
-    p = p[secret > 0.0]
-    secret = secret[secret > 0.0]
-    live = np.flatnonzero(column > 0.0)
-    g = p[:, live] / column[live] / secret[:, None]
-    x = column[live]
-    position = {int(v): i for i, v in enumerate(live)}
-    supports = merged_supports(p) + [frozenset(pair) for pair in combinations(live.tolist(), 2)]
-    points = np.zeros((len(supports) + 1, len(live)))
-    points[-1] = x
-    for row, block in zip(points, supports, strict=False):
-        index = [position[v] for v in block]
-        row[index] = x[index] / x[index].sum()
-    points = np.concatenate([points, _worst_case_posteriors(p[:, live], x)])
+    p, x, g = p[:, column > 0.0], column[column > 0.0], likelihood(p)[:, column > 0.0]
+    supports = merged_supports(p) + [frozenset(pair) for pair in combinations(range(len(x)), 2)]
+    blocks = np.array([np.isin(np.arange(len(x)), list(block)) for block in supports]) * x
+    points = np.concatenate([blocks / blocks.sum(axis=1, keepdims=True), x[None], _worst_case_posteriors(p, x)])
     random, master = np.random.default_rng(0), CoverProgramme(x, max(leakage, DUST))
     while True:
         spends = leaked(points, g, secret)
-        master.offer(points, xlogx(points).sum(axis=1), np.where(spends > NOISE, spends, 0.0))
+        master.offer(points, xlogx(points).sum(axis=1), np.where(spends > DUST, spends, 0.0))
         weights, prices, rate = master.solve()
-        points = _ascended(master.points[weights > DUST], prices, rate, g, secret, random, budget)
+        used = weights > DUST
+        points = _ascended(master.points[used], prices, rate, g, secret, random, budget)
         if len(points) == 0 or budget.over:
             break
-    used = weights > DUST
-    spread = np.zeros((int(used.sum()), p.shape[1]))
-    spread[:, live] = master.points[used]
-    matrix = mechanism(weights[used], spread, column)
-    between = float(xlogx(secret).sum() - xlogx(p).sum())
-    bound = min(-float(xlogx(x).sum()), leakage + between)
-    return Funnel(matrix, information(matrix, column), bound, "local ascent")
+    bound = min(0.0, leakage + float(xlogx(x).sum() + xlogx(secret).sum() - xlogx(p).sum()))
+    return answer(column, weights[used], master.points[used], bound, "local ascent")
 
 
 def _worst_case_posteriors(p: Floats, x: Floats) -> Floats:
@@ -124,11 +102,11 @@ def _ascended(
         if budget.over:
             break
         logits = np.log(np.maximum(start, floor)) + disturbance * random.standard_normal(len(start))
-        answer = minimize(_deficit, logits, args=(prices, rate, g, secret), jac=True, method="L-BFGS-B")
-        v = np.exp(answer.x - answer.x.max())
+        met = minimize(_deficit, logits, args=(prices, rate, g, secret), jac=True, method="L-BFGS-B").x
+        v = np.exp(met - met.max())
         v = np.where(v > dropped * v.sum(), v, 0.0)
         v /= v.sum()
-        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > WORTHWHILE:
+        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > SEALING:
             found.append(v)
     return np.array(found).reshape(-1, starts.shape[1])
 

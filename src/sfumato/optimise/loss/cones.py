@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.conic import ConicProgramme, ConicSolution
+from sfumato.optimise.conic import ConicProgramme
 from sfumato.optimise.loss.problem import (
     LeastLoss,
     LossProblem,
@@ -153,66 +153,53 @@ def utility(programme: LossProgramme) -> tuple[Ints, ConeCells]:
     return worst, cells
 
 
-@dataclass(frozen=True, slots=True)
-class ConeForm:
-    """The cone programme of a problem, and how its multipliers are read; ε enters as the factor e^ε of some entries."""
-
-    programme: LossProgramme
-    cost: Floats
-    judged: ConeCells | None  # of robust utility
-    readers: list[Reader]
-
-    @staticmethod
-    def of(problem: LossProblem, exact: PairIndex | None = None) -> ConeForm:
-        """Q in columns of the simplex, utility, privacy; with `exact` only those pairs get their cones."""
-        xs, size = problem.inputs, problem.outputs * problem.inputs
-        programme = LossProgramme(size, problem=problem)
-        cell = np.arange(size)
-        programme.equal(cell % xs, cell, np.ones(size), -np.ones(xs))
-        programme.nonnegative(cell, cell, np.ones(size), np.zeros(size))
-        cost, judged = problem.cost(problem.p).ravel(), None
-        if problem.utility_radius > 0.0:
-            worst, judged = utility(programme)
-            cost = np.zeros(programme.variables)
-            cost[worst] = 1.0
-        return ConeForm(programme, cost, judged, _readers(programme, exact))
-
-    def read(self, problem: LossProblem, answer: ConicSolution) -> LeastLoss:
-        """The mended mechanism and the proved bound; `problem` may have another ε than the one this was made for."""
-        source = problem.p
-        if self.judged is not None:
-            price = self.judged.prices(answer.z)
-            source = into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
-        cuts, weights = PairCuts.none(problem.p.shape[1]), np.zeros(0)
-        for read in self.readers:
-            more, prices = read(answer.z)
-            cuts, weights = cuts + more, np.concatenate([weights, prices])
-        q = problem.columns(answer.x)
-        private = mended(problem, q)
-        low = lagrangian(problem, cuts, weights, source)
-        return LeastLoss(private, problem.distortion(private)[0], low, "cones", cuts, source, q)
-
-
 def solve_by_cones(
     problem: LossProblem, *, exact: PairIndex | None = None, tolerance: float = REPAIRED, budget: Budget = FREE
 ) -> LeastLoss:
-    """Clarabel on the cone form; its multipliers, moved into F, prove the bound.
+    """Clarabel on the cones of all pairs; its multipliers, moved into F, prove the bound.
 
     With `exact` the other pairs hold for the split of the slack in halves alone: a smaller programme, and a relaxation.
     """
-    form = ConeForm.of(problem, exact)
-    return form.read(problem, form.programme.solve(form.cost, tolerance=tolerance, budget=budget))
+    xs, size = problem.inputs, problem.outputs * problem.inputs
+    programme, cell = LossProgramme(size, problem=problem), np.arange(size)
+    programme.equal(cell % xs, cell, np.ones(size), -np.ones(xs))
+    programme.nonnegative(cell, cell, np.ones(size), np.zeros(size))
+    cost, judged = problem.cost(problem.p).ravel(), None
+    if problem.utility_radius > 0.0:
+        worst, judged = utility(programme)
+        cost = np.eye(programme.variables)[worst[0]]
+    readers = _readers(programme, exact)
+    answer = programme.solve(cost, tolerance=tolerance, budget=budget)
+    source = problem.p
+    if judged is not None:
+        price = judged.prices(answer.z)
+        source = into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
+    cuts, weights = PairCuts.none(problem.p.shape[1]), np.zeros(0)
+    for read in readers:
+        more, prices = read(answer.z)
+        cuts, weights = cuts + more, np.concatenate([weights, prices])
+    q = problem.columns(answer.x)
+    private = mended(problem, q)
+    low = lagrangian(problem, cuts, weights, source)
+    return LeastLoss(private, problem.distortion(private)[0], low, "cones", cuts, source, q)
 
 
 def _readers(programme: LossProgramme, exact: PairIndex | None) -> list[Reader]:
-    """Put the privacy constraints into the program: at P̂, of all pairs, or of some with the others relaxed."""
+    """Put the privacy constraints into the programme: at P̂, of all pairs, or of some with the others relaxed."""
     problem = programme.problem
     if problem.privacy_radius <= 0.0:
-        return [_as_rows(programme, centre_cuts(problem))]
-    if exact is None:
-        return [_exactly(programme, all_pairs(problem.outputs, problem.p.shape[0]))]
-    cones = [_exactly(programme, exact)] if len(exact[0]) else []
-    return [*cones, _in_halves(programme, others(problem, exact))]
+        cuts = centre_cuts(problem)
+        rows = cuts.rows(problem).tocoo()
+        at = rows.row.astype(np.int64), rows.col.astype(np.int64)
+        fixed = programme.nonnegative(*at, -rows.data, np.zeros(len(cuts)))
+        return [lambda z: (cuts, z[fixed])]
+    ys, ss = problem.outputs, problem.p.shape[0]
+    y, s1, s2 = all_pairs(ys, ss)
+    listed = np.full((ys, ss, ss), exact is None)
+    if exact is not None:
+        listed[exact] = True
+    own, rest = ((y[x], s1[x], s2[x]) for x in (listed[y, s1, s2], ~listed[y, s1, s2]))
+    return [put(programme, pairs) for put, pairs in ((_exactly, own), (_in_halves, rest)) if len(pairs[0])]
 
 
 def _exactly(programme: LossProgramme, pairs: PairIndex) -> Reader:
@@ -233,21 +220,3 @@ def _in_halves(programme: LossProgramme, pairs: PairIndex) -> Reader:
         return cuts, z[rows[live]]
 
     return read
-
-
-def _as_rows(programme: LossProgramme, cuts: PairCuts) -> Reader:
-    """The constraints at given members of F."""
-    rows = cuts.rows(programme.problem).tocoo()
-    at = rows.row.astype(np.int64), rows.col.astype(np.int64)
-    fixed = programme.nonnegative(*at, -rows.data, np.zeros(len(cuts)))
-    return lambda z: (cuts, z[fixed])
-
-
-def others(problem: LossProblem, pairs: PairIndex) -> PairIndex:
-    """Every pair of different secrets that is not listed."""
-    ys, ss = problem.outputs, problem.p.shape[0]
-    listed = np.zeros((ys, ss, ss), dtype=bool)
-    listed[pairs] = True
-    y, s1, s2 = all_pairs(ys, ss)
-    rest = np.flatnonzero(~listed[y, s1, s2])
-    return y[rest], s1[rest], s2[rest]

@@ -7,7 +7,7 @@ pair [002, Thm 3], and all pairs are searched at once. What the ratios of an ans
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Self
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Bools, Floats, Ints
+from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints
 from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.tolerances import SUMS_TO_ONE
 from sfumato.uncertainty.chi_square import ChiSquareBall
@@ -52,14 +52,14 @@ class PairCuts:
         empty = np.zeros(0, dtype=np.int64)
         return PairCuts(empty, empty, empty, np.zeros((0, useful)), np.zeros((0, useful)))
 
-    def rows(self, problem: LossProblem, extra: int = 0) -> sparse.csr_matrix:
-        """One sparse row per cut over the variables Q[y, x] (and `extra` more)."""
+    def rows(self, problem: LossProblem) -> sparse.csr_matrix:
+        """One sparse row per cut over the variables Q[y, x]."""
         k, us, xs = len(self), problem.p.shape[1], problem.inputs
         first, second = (self.y * xs + (s * us if problem.reads_both else 0) for s in (self.s1, self.s2))
         columns = np.concatenate([first[:, None] + np.arange(us), second[:, None] + np.arange(us)], axis=1).ravel()
         values = np.concatenate([self.r1, -np.exp(problem.epsilon) * self.r2], axis=1).ravel()
         lines = np.repeat(np.arange(k), 2 * us)
-        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs + extra))
+        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs))
 
     def excess(self, q: Floats, e: float) -> Floats:
         """Per output the greatest N − e·M of these pairs, at least 0; q[y, s, u]."""
@@ -237,18 +237,14 @@ class LeastLoss:
         return self.value - self.bound <= tolerance * abs(self.value)
 
 
-def priced(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> Floats:
-    """c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x for weights π ≥ 0 on cuts: what an entry of Q costs."""
-    cost = problem.cost(p)
-    return cost + (cuts.rows(problem).T @ np.maximum(weights, 0.0)).reshape(cost.shape) if len(cuts) else cost
-
-
 def lagrangian(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> float:
-    """A lower bound of the optimum from any weights on cuts and any P in F_u: columns of Q lie in the simplex.
-
-    Members of F are all that is needed; how good the solver was does not matter.
+    """min over columns in the simplex of Σ (c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x) Q: a lower bound of the optimum from
+    any weights π ≥ 0 on cuts and any P in F_u. Members of F are all that is needed; how good the solver was does not
+    matter.
     """
-    return float(priced(problem, cuts, weights, p).min(axis=0).sum())
+    cost = problem.cost(p)
+    price = (np.maximum(weights, 0.0) @ cuts.rows(problem)).reshape(cost.shape) if len(cuts) else 0.0
+    return float((cost + price).min(axis=0).sum())
 
 
 def into_pairs(problem: LossProblem, pairs: PairIndex, first: Floats, second: Floats) -> tuple[PairCuts, Floats]:
@@ -256,22 +252,24 @@ def into_pairs(problem: LossProblem, pairs: PairIndex, first: Floats, second: Fl
     y, s1, s2 = pairs
     weights, other = first.sum(axis=1), second.sum(axis=1)
     keep = np.flatnonzero((weights > 0.0) & (other > 0.0))
-    r1, r2 = first[keep] / weights[keep, None], second[keep] / other[keep, None]
-    return PairCuts(y[keep], s1[keep], s2[keep], *_moved(problem, s1[keep], s2[keep], r1, r2)), weights[keep]
+    y, s1, s2 = y[keep], s1[keep], s2[keep]
+    sides = ((s1, first[keep] / weights[keep, None]), (s2, second[keep] / other[keep, None]))
+    most = problem.slack + problem.marginal[s1] + problem.marginal[s2]
+    inside = _inside([(problem.p[s], r, problem.conditional[s]) for s, r in sides], most)
+    return PairCuts(y, s1, s2, *inside), weights[keep]
 
 
-Mix = Callable[[Floats], tuple[Floats, ...]]  # shares of P̂ ↦ members moved towards it by that much
-
-
-def _inside(mix: Mix, outside: Callable[..., Bools], count: int) -> tuple[Floats, ...]:
-    """What mix(shares) makes with the least shares of P̂, of those tried, at which nothing is outside."""
-    share = np.zeros(count)
+def _inside(parts: Sequence[tuple[Floats, Floats, Floats]], most: Floats) -> tuple[Floats, ...]:
+    """R of every part (p, R, centre), moved towards its centre by the least share of those tried, for each of its rows,
+    at which Σ_parts √(Σ p²/R) ≤ most; what has no mass is free."""
+    share = np.zeros((len(most), 1))
     for step in SHARES:
-        out = outside(*mix(share))
+        now = tuple(np.where(p.any(axis=1, keepdims=True), r + share * (centre - r), r) for p, r, centre in parts)
+        out = sum(_size(p, r) for (p, _, _), r in zip(parts, now, strict=True)) > most
         if not out.any():
             break
-        share = np.where(out, step, share)
-    return mix(share)
+        share[out] = step
+    return now
 
 
 def _size(p: Floats, r: Floats) -> Floats:
@@ -280,28 +278,10 @@ def _size(p: Floats, r: Floats) -> Floats:
     return np.asarray(np.sqrt(squares.sum(axis=-1)))
 
 
-def _moved(problem: LossProblem, s1: Ints, s2: Ints, r1: Floats, r2: Floats) -> tuple[Floats, ...]:
-    """(R1, R2) moved towards P̂ just enough that h1 + h2 ≤ C."""
-    mass, centre, p = problem.marginal, problem.conditional, problem.p
-    most = problem.slack + mass[s1] + mass[s2]
-
-    def mix(share: Floats) -> tuple[Floats, ...]:
-        return tuple(
-            np.where(mass[s][:, None] > 0.0, (1.0 - share[:, None]) * r + share[:, None] * centre[s], r)
-            for s, r in ((s1, r1), (s2, r2))
-        )
-
-    return _inside(mix, lambda r1, r2: np.asarray(_size(p[s1], r1) + _size(p[s2], r2) > most), len(s1))
-
-
 def into_ball(problem: LossProblem, p: Floats) -> Floats:
     """P moved towards P̂ until Σ P̂²/P ≤ 1 + B."""
-    most = np.sqrt(1.0 + problem.radius)
-
-    def mix(share: Floats) -> tuple[Floats]:
-        return ((1.0 - share) * p + share * problem.p,)
-
-    return _inside(mix, lambda moved: np.atleast_1d(_size(problem.p.ravel(), moved.ravel()) > most), 1)[0]
+    centre = problem.p.reshape(1, -1)
+    return _inside([(centre, p.reshape(1, -1), centre)], np.sqrt([1.0 + problem.radius]))[0].reshape(p.shape)
 
 
 # --- answers made private: what ratios exceed is paid by a constant law -----------------------------------------------

@@ -20,11 +20,12 @@ from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
+from sfumato.optimise.laws import LawProgramme
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal, least_share
-from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, loose, sharpened, solve
+from sfumato.optimise.saddle.programme import EntropySum, PowerSum, Sums, loose, sharpened, solve
 
 NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
 
@@ -39,8 +40,8 @@ class LeakageLimit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeastLeakingDistortion:
-    """A channel inside every limit, its expected distortion, and a proved lower bound for all channels inside."""
+class LeakingChannel:
+    """A channel inside every limit, its expected distortion (or information), and what no channel inside passes."""
 
     channel: Floats
     value: float
@@ -55,7 +56,7 @@ Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of th
 def least_distortion(
     p: Floats, distance: Floats, limits: Sequence[LeakageLimit], level: Level, *, given: Floats | None = None,
     budget: Budget = FREE,
-) -> LeastLeakingDistortion:
+) -> LeakingChannel:
     """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit.
 
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
@@ -67,95 +68,80 @@ def least_distortion(
         raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
         value = float((cost * constant).sum())
-        return LeastLeakingDistortion(constant, value, value, tuple(0.0 for _ in limits), "constant")
-    programme = HomogeneousProgramme()
-    names = np.array([programme.law(column) for column in cost.T]).T
+        return LeakingChannel(constant, value, value, tuple(0.0 for _ in limits), "constant")
+    programme, sums = LawProgramme(), list[PowerSum | EntropySum]()
+    names = programme.laws(cost)
     seen = names if given is None else _seen(programme, names, given)
     for limit in limits:
-        _impose(programme, seen, limit)
+        sums += _imposed(programme, seen, limit)
 
     def inside(x: Floats) -> tuple[float, Floats, tuple[float, ...]]:
         channel, levels = _inside(swept(x[names], cost), constant, limits, level, given)
         return float((cost * channel).sum()), channel, levels
 
-    answer = solve(programme, budget)
+    answer = solve(programme, sums, budget)
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
     if loose(value, bound):
-        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
+        bound, vertex = sharpened(programme, sums, answer.x, value, bound, budget.part(1.0, SHARPENING))
         value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
-    return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
+    return LeakingChannel(channel, value, bound, levels, answer.status)
 
 
-def _seen(programme: HomogeneousProgramme, q: Ints, given: Floats) -> Ints:
+def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
     """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry."""
-    seen = np.array([programme.law(np.zeros(q.shape[0])) for _ in given]).T
+    seen = programme.laws(np.zeros((len(q), len(given))))
     for s, law in enumerate(given):
         live = np.flatnonzero(law)
-        for y in range(q.shape[0]):
-            tied = np.concatenate([q[y, live], [seen[y, s]]])
-            weights = np.concatenate([law[live], [-1.0]])
-            programme.at_most(tied, weights, 0.0)
-            programme.at_most(tied, -weights, 0.0)
+        tied, weights = np.column_stack([q[:, live], seen[:, s]]), np.append(law[live], -1.0)
+        programme.limit(tied, weights)
+        programme.limit(tied, -weights)
     return seen
 
 
-def _impose(programme: HomogeneousProgramme, q: Ints, limit: LeakageLimit) -> None:
-    """Add the cones of one limit; q[y, x] are names of variables."""
+def _imposed(programme: LawProgramme, q: Ints, limit: LeakageLimit) -> Sums:
+    """One limit as rows, which are added, and sums of terms; q[y, x] are names of variables."""
     alpha, beta, level = limit.alpha, limit.beta, limit.level
     if np.isinf(level):
-        return
-    if np.isinf(beta):
-        _ratios(programme, q, level if np.isinf(alpha) else level * (alpha - 1) / alpha)
-    elif np.isinf(alpha):
-        _row_maxima(programme, q, beta, level)
-    elif beta > 1 and beta >= alpha:  # Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair
-        _tilted(programme, q, beta, 0.0, level * (alpha - 1) * beta / (alpha * (beta - 1)))
-    elif alpha == 1:
-        _entropies(programme, q, level)
-    else:
-        _tilted(programme, q, alpha, (alpha - beta) / (beta * (alpha - 1)), level)
+        return []
+    if np.isinf(beta):  # LDP: low_y ≤ Q_yx ≤ e^ε low_y
+        _, pairs = _beside(programme, q)
+        programme.limit(pairs, [-1.0, 1.0])
+        programme.limit(pairs, [np.exp(-(level if np.isinf(alpha) else level * (alpha - 1) / alpha)), -1.0])
+        return []
+    if np.isinf(alpha):  # with m_y ≥ Q_yx, Σ_y m_y^β Q_x'^{1−β} ≤ e^{βℓ} for every x'; Σ m ≤ e^ℓ when β = 1
+        top, pairs = _beside(programme, q)
+        programme.limit(pairs, [1.0, -1.0])
+        if beta > 1:
+            return [PowerSum(np.exp(-level), beta - 1, 0.0, top, other, NO_INDEX) for other in q.T]
+        programme.limit(top[None], np.exp(-level), 1.0)
+        return []
+    if beta > 1 and beta >= alpha:  # Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair
+        return _tilted(programme, q, beta, 0.0, level * (alpha - 1) * beta / (alpha * (beta - 1)))
+    if alpha == 1:  # capacity: some law r has D(Q_x ‖ r) ≤ ℓ for every x
+        centre = programme.laws(np.zeros((len(q), 1)))[:, 0]
+        return [EntropySum(level, column, centre) for column in q.T]
+    return _tilted(programme, q, alpha, (alpha - beta) / (beta * (alpha - 1)), level)
 
 
-def _ratios(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
-    """LDP: low_y ≤ Q_yx ≤ e^ε low_y."""
-    for row, low in zip(q, programme.box(q.shape[0]), strict=True):
-        for name in row:
-            programme.at_most(np.array([low, name]), np.array([1.0, -1.0]), 0.0)
-            programme.at_most(np.array([name, low]), np.array([np.exp(-level), -1.0]), 0.0)
+def _beside(programme: LawProgramme, q: Ints) -> tuple[Ints, Ints]:
+    """A new variable for every output, and each entry of Q with that of its output."""
+    new = programme.box(len(q))
+    return new, np.stack([q, np.broadcast_to(new[:, None], q.shape)], axis=-1).reshape(-1, 2)
 
 
-def _row_maxima(programme: HomogeneousProgramme, q: Ints, beta: float, level: float) -> None:
-    """α = ∞: with m_y ≥ Q_yx, Σ_y m_y^β Q_x'^{1−β} ≤ e^{βℓ} for every x'; Σ m ≤ e^ℓ when β = 1."""
-    top = programme.box(q.shape[0])
-    for row, high in zip(q, top, strict=True):
-        for name in row:
-            programme.at_most(np.array([name, high]), np.array([1.0, -1.0]), 0.0)
-    if beta == 1:
-        programme.at_most(top, np.full(top.size, np.exp(-level)), 1.0)
-        return
-    for other in q.T:
-        programme.sums.append(PowerSum(np.exp(-level), beta - 1, 0.0, top, other, NO_INDEX))
-
-
-def _entropies(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
-    """Capacity: some law r has D(Q_x ‖ r) ≤ ℓ for every x."""
-    centre = programme.law(np.zeros(q.shape[0]))
-    for column in q.T:
-        programme.sums.append(EntropySum(level, column, centre))
-
-
-def _tilted(programme: HomogeneousProgramme, q: Ints, alpha: float, tau: float, level: float) -> None:
+def _tilted(programme: LawProgramme, q: Ints, alpha: float, tau: float, level: float) -> Sums:
     """1 ≤ β ≤ α: a law r for every x' (one for all when β = 1, where x' has no say, and none when β = α)."""
-    scale = float(np.exp(-(alpha - 1) * level / alpha))
+    scale, sums = float(np.exp(-(alpha - 1) * level / alpha)), list[PowerSum | EntropySum]()
     b, d = tau * (alpha - 1), (1 - tau) * (alpha - 1)
     for reference in q.T if tau < 1 else q.T[:1]:
-        centre = programme.law(np.zeros(q.shape[0])) if tau > 0 else NO_INDEX
-        for column in q.T:
-            if tau > 0:
-                programme.sums.append(PowerSum(scale, b, d, column, centre, reference))
-            elif not np.array_equal(column, reference):
-                programme.sums.append(PowerSum(scale, d, 0.0, column, reference, NO_INDEX))
+        if tau > 0:
+            centre = programme.laws(np.zeros((len(q), 1)))[:, 0]
+            sums += [PowerSum(scale, b, d, column, centre, reference) for column in q.T]
+        else:
+            others = (column for column in q.T if not np.array_equal(column, reference))
+            sums += [PowerSum(scale, d, 0.0, column, reference, NO_INDEX) for column in others]
+    return sums
 
 
 def _constant(cost: Floats) -> Floats:
@@ -200,20 +186,10 @@ def _inside(
 LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MostInformation:
-    """A channel within the level, I(X;Y) there, and a proved upper bound for every channel within the level."""
-
-    channel: Floats
-    value: float
-    bound: float
-    level: float
-
-
 ChannelLevel = Callable[[Floats], float]  # of a channel
 
 
-def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> MostInformation:
+def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> LeakingChannel:
     """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit.
 
     Rows are θ·v with max v = 1, so v ∈ [0, 1]^X, a cube whose vertices are the indicators of subsets.
@@ -222,7 +198,7 @@ def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> MostI
     return _mixture(p, rows, limit, level, np.ones(len(rows)), float(np.exp(limit)))
 
 
-def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> MostInformation:
+def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> LeakingChannel:
     """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
     return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
 
@@ -236,7 +212,7 @@ def _subsets(size: int) -> Floats:
 
 def _mixture(
     p: Floats, rows: Floats, limit: float, level: ChannelLevel, weight: Floats | None = None, most: float = INFINITY
-) -> MostInformation:
+) -> LeakingChannel:
     """The best mixture of rows that sums to 1 with Σ θ·weight ≤ most; rounding is paid by a touch of the law of Y."""
     size = rows.sum(axis=1)
     points = rows / size[:, None]
@@ -244,4 +220,4 @@ def _mixture(
     cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
     channel = as_matrix(cover)
     channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
-    return MostInformation(channel, information(channel, p), cover.bound, level(channel))
+    return LeakingChannel(channel, information(channel, p), cover.bound, (level(channel),), "all subsets")
