@@ -2,15 +2,19 @@
 
     python benchmarks/curves.py [--write]
 
-Work is processor time; tables are Adult sex × race, another pair of its columns and random ones, and every value is
-compared at its level. `--write` puts the table into docs/comparing.md.
+Work is processor time, with linear algebra on one thread (others would count while they wait); tables are Adult
+sex × race, another pair of its columns and random ones, and every value is compared at its level. `--write` puts the
+table into docs/comparing.md.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy is loaded, as in the processes of `compare`
 
 import numpy as np
 

@@ -161,3 +161,9 @@ def test_adult_needs_no_file_and_plain_protocols_are_for_scale(tmp_path, monkeyp
                "--workers", 1)
     assert said.exit_code == 0 and "plain-grr *" in said.output and PLAIN[0] == "plain-grr"
     assert not os.listdir(tmp_path) or os.listdir(tmp_path) == ["cache"]
+
+
+def test_labels_that_are_public_are_nothing_that_a_comparison_asks_about():
+    done = run("compare", "adult", "--secret", "sex", "--useful", "race", "--public-labels", "all")
+    assert done.exit_code == 2 and "releases nothing" in done.output and "Leave it out" in done.output
+    assert "--public-labels" not in run("compare", "--help").output

@@ -85,12 +85,16 @@ def percent(x: float, digits: int = 2) -> str:
 
 
 def sure(x: float, digits: int = BITS) -> str:
-    """A chance that is promised, such as a confidence, as a percentage rounded down.
+    """A chance that is promised, such as a confidence, as a percentage rounded down; next to 1 with all of its nines.
 
-    >>> sure(0.95), sure(0.99996), sure(0.57)
-    ('95 %', '99.99 %', '57 %')
+    >>> sure(0.95), sure(0.99996), sure(0.57), sure(0.99999999)
+    ('95 %', '99.99 %', '57 %', '99.999999 %')
     """
-    return at_least(float(100 * Decimal(repr(float(x)))), digits) + " %"
+    whole = Decimal(repr(float(x)))
+    missing = 1 - whole
+    nines = -missing.adjusted() - (missing != Decimal(1).scaleb(missing.adjusted()))
+    rounded = Context(prec=max(digits, nines), rounding=ROUND_FLOOR).plus(100 * whole)
+    return f"{rounded.normalize():f} %"
 
 
 def total(*levels: float) -> float:

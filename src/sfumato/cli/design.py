@@ -35,7 +35,6 @@ from sfumato.cli.options import (
     force_option,
     joined,
     json_option,
-    public_option,
     read_as,
     reading,
     secret_option,
@@ -161,9 +160,17 @@ def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None
         )
 
 
+def _no_release(ctx: click.Context, parameter: click.Parameter, value: Many) -> None:
+    """Why it does not matter here which labels are known."""
+    if value:
+        raise InputError("--public-labels is about what a release costs, and a comparison releases nothing: it shows "
+                         "methods beside each other for the labels that the table has", next="Leave it out.")
+
+
 @click.command()
 @table_argument
 @click.option("--columns", hidden=True, expose_value=False, callback=_one_table)
+@click.option("--public-labels", hidden=True, expose_value=False, multiple=True, callback=_no_release)
 @secret_option
 @useful_option
 @click.option("--epsilon", default="0.1:4", show_default=True, metavar="LOW:HIGH|A,B,C",
@@ -181,7 +188,6 @@ def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write table, pictures and a page into this folder; files of an earlier comparison are replaced.")
 @counting
-@public_option
 @reading
 @json_option
 def compare(

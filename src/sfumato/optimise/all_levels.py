@@ -28,8 +28,8 @@ ROWS = 80  # that one level begins a turn from, at least, where there is much to
 MUCH = 5e-3  # of the value
 LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
-LAST = 0.35  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
-CALM = 2  # turns without gain after which a level is left alone: a third costs a third of a curve, for 0.1 % at most
+LAST = 0.1  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
+CALM = 2  # turns without gain after which a level is left alone, and twice as many where there may be much to gain
 MOVES = 0.9  # of the time that is left: moves of all levels that were not met from outside
 RAYS = 8_000  # of a cone that is cut at from outside, at most
 EACH = 2.0  # times its even share of the time that is left, which a level may take to be met from outside
@@ -81,25 +81,24 @@ class Together(Generic[Aim]):
         for level in self.levels:
             level.master.solve()
             level.rows = level.master.used()[0] if level.met else level.master.steer()
-        live, exchanged, pace = [i for i, level in enumerate(self.levels) if not level.met], once is not None, 0.0
+        live, pace = [i for i, level in enumerate(self.levels) if not level.met], 0.0
         while live and not budget.over and budget.left >= pace * len(live):
             began, many = budget.clock(), len(live)
             with suppress(np.linalg.LinAlgError):  # a move that fails adds nothing
                 self._turn(live, budget)
-            live = [i for i in live if self._judged(i, least, budget) < calm and not self.levels[i].met]
+            live = [i for i in live if self._goes_on(self.levels[i], least, calm * (1 + self.levels[i].far), budget)]
             pace = (budget.clock() - began) / many
-            if not live and not exchanged and not budget.over:
-                live, exchanged = self._exchanged(least, budget), True
+            if not live and once is None and not budget.over:
+                live = self._exchanged(least, budget)
 
-    def _judged(self, i: int, gain: float, budget: Budget) -> int:
-        """Mix anew; turns since that was worth something."""
-        level = self.levels[i]
+    def _goes_on(self, level: OneLevel[Aim], gain: float, calm: int, budget: Budget) -> bool:
+        """Mix anew; whether that was worth something in one of so many turns, and something is left to gain."""
         before, value = level.master.value, level.master.solve()
         level.master.learn()
         level.rows = level.master.steer()
         level.calm = 0 if value > before + gain * abs(value) else level.calm + 1
         budget.tell("rows", value)
-        return level.calm
+        return level.calm < calm and not level.met
 
     def _exchanged(self, gain: float, budget: Budget) -> list[int]:
         """Levels that gain something by the rows of their neighbours, as their own ε allows them: these go on."""
@@ -107,7 +106,7 @@ class Together(Generic[Aim]):
         for i in reversed([i for i, level in enumerate(self.levels) if not level.met]):
             near = [self.levels[j].master.used()[0] for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
             self.levels[i].master.add(rows_for(self.levels[i].cone, np.concatenate(near)))
-            out += [i] if self._judged(i, gain, budget) == 0 and not self.levels[i].met else []
+            out += [i] if self._goes_on(self.levels[i], gain, 1, budget) else []
         return out[::-1]
 
     def _turn(self, live: list[int], budget: Budget) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.optimise.arrays import Floats
-from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone, repaired, settled
+from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone, repaired, steepened
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)  # of the means of the secrets: nearer to each other, and further apart
 WORTH = 0.1  # relative gap up to which it is likely that cuts from outside meet at the next ε too
@@ -41,10 +41,10 @@ class Carried:
 def rows_for(cone: RatioCone, rows: Floats) -> Floats:
     """Private rows of a level from those of another: each as steep as may be, and with its means nearer or further
     apart."""
-    plain = settled(cone, rows)
-    if cone.reads != "both" or cone.cap is not None:
-        return plain
-    return np.concatenate([plain, _spread(cone, cone.coordinates.unit(rows))])
+    out = steepened(cone, rows)
+    if cone.reads == "both" and cone.cap is None:
+        out = np.concatenate([out, _spread(cone, cone.coordinates.unit(rows))])
+    return repaired(cone, out)
 
 
 def _spread(cone: RatioCone, rows: Floats) -> Floats:
@@ -61,7 +61,7 @@ def _spread(cone: RatioCone, rows: Floats) -> Floats:
 
 
 def _mixed(cone: RatioCone, rows: Floats, flat: Floats) -> Floats:
-    """The least mixture with private rows that is private: each worst case says what it needs at least."""
+    """About the least mixture with private rows that is private: each worst case says what it needs at least."""
     unit = cone.coordinates.unit
     rows, flat = unit(rows), unit(flat)
     share, live = np.zeros(len(rows)), np.arange(len(rows))
@@ -75,4 +75,4 @@ def _mixed(cone: RatioCone, rows: Floats, flat: Floats) -> Floats:
         asked = np.where(under < 0.0, over / np.where(under < 0.0, over - under, 1.0), 1.0)
         np.maximum.at(share, at, np.minimum(asked * (1 + SPARE) + 1e-12, 1.0))
         live = np.unique(at)
-    return repaired(cone, (1 - share[:, None]) * rows + share[:, None] * flat)
+    return np.asarray((1 - share[:, None]) * rows + share[:, None] * flat)

@@ -65,9 +65,14 @@ class Coordinates:
             cell = np.append(cell, empty[0])
         return Coordinates(mass, sparse.csr_array((share, (i, j)), shape=(count, p.size)), cell)
 
+    @property
+    def whole(self) -> bool:
+        """Whether every cell is a number of its own: then there is nothing to spread."""
+        return len(self.cell) == self.lift.shape[1] and bool((self.cell == np.arange(len(self.cell))).all())
+
     def full(self, x: Floats) -> Floats:
         """Rows over all cells [y, cell]."""
-        return np.asarray(x @ self.lift)
+        return x if self.whole else np.asarray(x @ self.lift)
 
     def taken(self, rows: Floats) -> Floats:
         """The coordinates of rows over all cells."""
@@ -75,7 +80,8 @@ class Coordinates:
 
     def normals(self, laws: Floats) -> Floats:
         """What weights of all cells [k, s, u] are as weights of the numbers: a·v is the same in both."""
-        return np.asarray((self.lift @ laws.reshape(len(laws), self.lift.shape[1]).T).T)
+        flat = laws.reshape(len(laws), self.lift.shape[1])
+        return flat if self.whole else np.asarray((self.lift @ flat.T).T)
 
     def unit(self, x: Floats) -> Floats:
         """Rows scaled to mass 1 under P̂."""
@@ -188,13 +194,18 @@ def settled(cone: Cone, x: Floats) -> Floats:
 
     A row is a mixture of the steeper one and the constant, so an aim that is convex in rows does not lose.
     """
+    return repaired(cone, steepened(cone, x))
+
+
+def steepened(cone: Cone, x: Floats) -> Floats:
+    """Rows with so much of the constant row, or so much less, as their worst cases ask for; these may change by it."""
     x = cone.coordinates.unit(x)
     worst = cone.cuts(x, room=np.inf)
     excess = np.full(len(x), -np.inf)
     np.maximum.at(excess, worst.y, worst.excess)
     odds = np.where(np.isfinite(excess), excess, 0.0) / cone.rise * (1.0 + SPARE * np.sign(excess))
     odds = np.maximum(odds, np.maximum(-x.min(1), -0.999))[:, None]
-    return repaired(cone, np.maximum(x + odds, 0.0))
+    return np.asarray(np.maximum(x + odds, 0.0))
 
 
 class RatioCone:

@@ -72,9 +72,7 @@ class LinearProgramme:
 
     def add(self, matrix: Any, lower: Floats, upper: Floats) -> None:
         """Append rows lower ≤ A x ≤ upper."""
-        a = sparse.csr_matrix(matrix)
-        start, index = a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32)
-        self.h.addRows(a.shape[0], lower, upper, a.nnz, start, index, a.data.astype(np.float64))
+        self.h.addRows(matrix.shape[0], lower, upper, *_listed(matrix))
 
     def at_most(self, matrix: Any, upper: Floats | float = 0.0) -> None:
         """Append rows A x ≤ upper."""
@@ -90,9 +88,8 @@ class LinearProgramme:
 
     def add_columns(self, cost: Floats, lower: Floats, upper: Floats, matrix: Any = None) -> None:
         """Append variables with their entries in the rows there are, matrix[row, new column]."""
-        a = sparse.csc_matrix((self.rows, len(cost)) if matrix is None else matrix)
-        start, index = a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32)
-        self.h.addCols(len(cost), cost, lower, upper, a.nnz, start, index, a.data.astype(np.float64))
+        a = np.zeros((len(cost), 0)) if matrix is None else matrix.T
+        self.h.addCols(len(cost), cost, lower, upper, *_listed(a))
 
     def drop(self, which: Ints) -> None:
         """Delete rows by index."""
@@ -147,6 +144,16 @@ class LinearProgramme:
         self.h.setBasis(basis)
 
 
+def _listed(matrix: Any) -> tuple[int, Ints, Ints, Floats]:
+    """The entries of a matrix by rows, as HiGHS takes them: how many, where each row starts, columns and values."""
+    if isinstance(matrix, np.ndarray):  # SciPy takes longer to look at a small matrix than HiGHS to solve it
+        row, index = np.nonzero(matrix)
+        start = np.searchsorted(row, np.arange(len(matrix)))
+        return len(row), start.astype(np.int32), index.astype(np.int32), matrix[row, index].astype(np.float64)
+    a = sparse.csr_matrix(matrix)
+    return a.nnz, a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32), a.data.astype(np.float64)
+
+
 def _each(value: Floats | float, matrix: Any) -> Floats:
     """One number for every row."""
     return np.array(np.broadcast_to(value, matrix.shape[:1]), dtype=np.float64)
@@ -168,9 +175,9 @@ class Mixture:
         self.mean, self.limit, none = mean, limit, np.zeros(0)
         self.points, self.worth, self.spends, self.weights = np.zeros((0, len(mean))), none, none, none
         self.lp = LinearProgramme(none, none, none, maximise=True, warm=True)
-        self.lp.equal(sparse.csr_matrix((len(mean), 0)), mean)
+        self.lp.equal(np.zeros((len(mean), 0)), mean)
         if limit < INFINITY:
-            self.lp.at_most(sparse.csr_matrix((1, 0)), limit)
+            self.lp.at_most(np.zeros((1, 0)), limit)
 
     def offer(self, points: Floats, worth: Floats, spends: Floats | None = None) -> None:
         """More points v_i (rows) with values f_i, and w_i where something is spent."""

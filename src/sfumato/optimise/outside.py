@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.optimise.arrays import SOLVED, Floats, entropy, xlogx
+from sfumato.optimise.arrays import SOLVED, Bools, Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import NEAR, Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
@@ -41,32 +41,43 @@ class Outside:
         rows = normals / self.mean
         rows = rows / np.abs(rows).max(axis=1, keepdims=True)
         rows = rows - LOOSE * (1.0 + self.random.random((len(rows), 1)))
-        made = 0
+        made, above = 0, self._above(rows)
         while len(rows) and not self.full and self.count < FACETS and not self.budget.over:
-            lost = np.count_nonzero(self.cone.vectors @ rows.T > 0.0, axis=0)
+            lost = np.count_nonzero(above, axis=0)
             at = int(lost.argmax())
-            spend(35 + 2 * len(rows), self.cone.vectors.size)
+            spend(35, self.cone.vectors.size)
             if lost[at] == 0:
                 break
-            if self._apply(rows[at]):
+            kept, rest = self._apply(rows[at]), np.arange(len(rows)) != at
+            if kept is not None:
                 made += 1
                 self.cuts = np.vstack([self.cuts, normals[at]])
-            rows, normals = np.delete(rows, at, axis=0), np.delete(normals, at, axis=0)
+                above = np.concatenate([above[kept], self._above(rows, int(np.count_nonzero(kept)))])
+            rows, normals, above = rows[rest], normals[rest], above[:, rest]
         return made
 
-    def _apply(self, row: Floats) -> bool:
-        """One cut; where more facets would meet at a ray than may, a looser one, or none: the cone stays the larger."""
+    def _above(self, rows: Floats, since: int = 0) -> Bools:
+        """Which rays, from one of them on, lie outside of which cuts [ray, cut]."""
+        rays = self.cone.vectors[since:]
+        spend(2 * len(rows), rays.size)
+        return np.asarray(rays @ rows.T > 0.0)
+
+    def _apply(self, row: Floats) -> Bools | None:
+        """One cut, and which rays it left; where more facets would meet at a ray than may, a looser one, or none: the
+        cone stays the larger."""
         for times in LOOSER:
+            looser = row - times * LOOSE * self.random.random()
+            kept = np.asarray(self.cone.vectors @ looser <= 0.0)
             try:
-                self.cone.cut(row - times * LOOSE * self.random.random(), self.count)
+                self.cone.cut(looser, self.count)
             except TooManyRays:
                 self.full = True
-                return False
+                return None
             except Degenerate:
                 continue
             self.count += 1
-            return True
-        return False
+            return kept
+        return None
 
     def best(self) -> Floats:
         """The unit rows of the best mixture of rays; its value and slack in prices are the bound.
@@ -96,21 +107,19 @@ def meet(
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
     limit = int(RAYS / gap) if limit is None else limit
-    outside, value = Outside(mean / mean.sum(), limit, budget, float(mean.sum())), master.solve()
+    outside = Outside(mean / mean.sum(), limit, budget, float(mean.sum()))
+    master.solve()
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     while True:
         met = outside.best()
-        budget.tell("outside", value, outside.bound)
-        if outside.bound - value <= gap * value or budget.over:
-            break
         worst = outer.cuts(met)
-        made = outside.cut(worst.normals)
         odds = worst.greatest(len(met))[:, None] / cone.rise  # of the constant row: what these worst cases ask for
         rows = (met + odds) / (1 + odds)
         rows = rows[rows @ cone.coordinates.p > 0.0]  # a ray may have no mass but that of numbers without any
         master.add(repaired(cone, rows, loose=True))
         value = master.solve()
-        if not made:
+        budget.tell("outside", value, outside.bound)
+        if outside.bound - value <= gap * value or budget.over or not outside.cut(worst.normals):
             break
     near = np.abs(outside.cuts @ met.T).min(1, initial=np.inf) < NEAR  # elsewhere the others cost rays and cut nothing
     return outside.bound, outside.cuts[near]
