@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import sources
+from sfumato.decimals import MISSING
 from sfumato.errors import At, DataError, InputError, unknown
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ Array = npt.NDArray[Any]  # of numbers of any kind
 Real = float | Floats  # one number or many, each for itself
 Index = int | Ints  # of one thing or of many
 Label = str | None  # None: the value is missing
-MISSING = "(missing)"  # how None is shown
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DATE_PARTS = ("year", "quarter", "month", "weekday")  # what a date may be taken for
 SUMS = ("total", "all", "sum", "subtotal", "overall", "grand total")  # labels of rows that add up others
@@ -132,9 +133,7 @@ class Column:
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
         """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""
-        from sfumato.sources.arrow import encode_column
-
-        return encode_column(self, values, first_row)
+        return sources.encode_column(self, values, first_row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
+MISSING = "(missing)"  # how a value that is not there is shown
 BIT = math.log(2)  # of information, in nats
 LEVEL = 10  # digits of a level where it is what one came for
 SHORT = 6  # and where it stands among others

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sfumato.decimals import near
 from sfumato.errors import InputError, Named, unknown
+from sfumato.libraries import matplotlib
+from sfumato.libraries import numpy as np
+from sfumato.libraries import pyarrow as pa
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
 
@@ -57,8 +58,6 @@ class Framed:
 
     def to_arrow(self) -> pa.Table:
         """The records as an Arrow table."""
-        import pyarrow as pa
-
         rows = list(self.records())
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pa.table({name: [_cell(row.get(name)) for row in rows] for name in names})
@@ -118,19 +117,13 @@ MOST_DRAWN = 60  # bars or labels in one picture
 
 def axes_of(axes: Axes | None) -> Axes:
     """The axes given, or those of a new figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
-    return Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
+    return matplotlib.figure.Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
 
 
 def plot_shares(
     labels: list[str], p: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, title: str, axes: Axes | None = None
 ) -> Axes:
     """Estimates as points with their intervals, one line each. Returns the axes; axes.figure can be saved."""
-    import numpy as np
-
     axes = axes_of(axes)
     order = np.argsort(np.asarray(p), kind="stable")[-MOST_DRAWN:]
     p, low, high = (100 * np.asarray(x)[order] for x in (p, low, high))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, Labels, read_only
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Labels, read_only
+from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
 

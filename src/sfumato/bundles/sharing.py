@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer, possible
+from sfumato.libraries import scipy
 from sfumato.mechanism import Law
 
 LEAST_TURN = 1e-6  # of a share
@@ -139,8 +140,6 @@ def shares_of_epsilon(
     For single values m is log-convex in e (1/(e^x − 1) is a sum of log-convex terms), sums of products of such
     functions are convex, and the minimum is global; blocks of changing order make it a descent from even shares.
     """
-    from scipy.optimize import minimize
-
     cost = np.ones(len(specs)) if costs is None else np.maximum(costs, LEAST_TURN)
 
     def levels(z: Floats) -> Floats:
@@ -153,7 +152,7 @@ def shares_of_epsilon(
 
     z = start = np.zeros(len(specs))
     if len(specs) > 1:
-        found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 60, "eps": 1e-4})
+        found = scipy.optimize.minimize(error, start, method="L-BFGS-B", options={"maxiter": 60, "eps": 1e-4})
         z = found.x if error(found.x, False) < error(start, False) else start
     return levels(z), math.exp(error(z, False))
 

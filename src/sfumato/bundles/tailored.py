@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sfumato import designers
 from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.counting import Columns
@@ -280,14 +281,12 @@ def _side_by_side(spec: Spec, layout: TurnLayout, claim: Claim) -> list[Measured
     """What else a part that reads the secret may answer over its ball: about the secret and, independently, about the
     rest (IR), ε divided between them in several ways: over a set of distributions the useful values may be told far
     more clearly than the secret [000, Thm 5]."""
-    from sfumato.designers.base import Task
-    from sfumato.designers.splitting import response, strength_rule
 
     assert claim.within is not None
     epsilon, (r, k) = claim.epsilon, claim.within.joint.shape
     most = claim.also[0].epsilon if claim.also else None
-    strength = strength_rule(Task(claim.within, epsilon, at_most=most), "tight")
-    laws = [response(r, k, epsilon - e, float(strength(e))) for e in epsilon * np.linspace(0.0, 0.95, SPLITS)]
+    strength = designers.strength_rule(designers.Task(claim.within, epsilon, at_most=most), "tight")
+    laws = [designers.response(r, k, epsilon - e, float(strength(e))) for e in epsilon * np.linspace(0.0, 0.95, SPLITS)]
     found = [Measured.of(law, spec, layout, claim.within.joint.p, epsilon, "ir") for law in laws]
     return [x for x in found if x is not None]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from sfumato import certification
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import (
     BELIEFS,
@@ -263,13 +264,14 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     return made
 
 
+def certificate_any(made: Mechanism | Bundle) -> Certificate:
+    """What can be proved of a mechanism or a bundle, whether or not its claim holds."""
+    return certification.bundle_certificate(made) if isinstance(made, Bundle) else certificate(made)
+
+
 def certify_any(made: Mechanism | Bundle) -> Certificate:
     """Prove the claim of a mechanism, or the promise of a bundle."""
-    if isinstance(made, Bundle):
-        from sfumato.certification.together import certify_bundle
-
-        return certify_bundle(made)
-    return certify(made)
+    return certification.certify_bundle(made) if isinstance(made, Bundle) else certify(made)
 
 
 def verify(path: str | os.PathLike[str]) -> Certificate:

@@ -13,11 +13,15 @@ from collections.abc import Callable
 import msgspec
 
 import sfumato_kernel as kernel
+from sfumato import certification
+from sfumato.certification.ball import CLOSE_SHARES, COARSE_SHARES, ProvedBall
 from sfumato.certification.outward import log_up, up_any
+from sfumato.certification.over_balls import over_bounds
 from sfumato.certification.rationals import Attained, about_anything, about_input, about_secret, alone
+from sfumato.certification.renyi_proofs import RenyiBounds
+from sfumato.certification.shift_proofs import shifts_over_ball
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product
-from sfumato.mechanism.bundle import any_record
 from sfumato.tolerances import EXPONENT
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato.uncertainty.renyi import simulated_radius
@@ -41,25 +45,21 @@ def proved(
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
-        from sfumato.certification.together import bounded
-
-        found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
+        found = certification.bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
         if notion in BELIEFS:
-            other = bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
+            other = certification.bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
             return found if found.ratio <= other.ratio else other
         return found
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
-        from sfumato.certification.leakage_proofs import about_side_channels
 
-        return about_side_channels(mechanism, within.joint)
+        return certification.about_side_channels(mechanism, within.joint)
     if is_known(within) or notion not in BELIEFS:
         return over_set(mechanism, within, notion, target)
     found = over_set(mechanism, within, "rldp", target)
     if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
         return found
-    from sfumato.certification.shift_proofs import shifts_over_ball
 
     return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
 
@@ -89,30 +89,20 @@ def over_set(
 
 
 def _over_chi_square(mechanism: Mechanism, within: ChiSquareBall, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.ball import CLOSE_SHARES, COARSE_SHARES, ProvedBall
-    from sfumato.certification.over_balls import over_bounds
-
     ball = ProvedBall.around(within.joint, within.radius, COARSE_SHARES if coarse else CLOSE_SHARES)
     return over_bounds(mechanism, ball, target)
 
 
 def _over_renyi(mechanism: Mechanism, within: RenyiBall, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.over_balls import over_bounds
-    from sfumato.certification.renyi_proofs import RenyiBounds
-
     return over_bounds(mechanism, RenyiBounds.around(within.joint, within.alpha, within.radius), target)
 
 
 def _over_polytope(mechanism: Mechanism, within: Polytope, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.stated_sets import over_vertices
-
-    return over_vertices(mechanism, within)
+    return certification.over_vertices(mechanism, within)
 
 
 def _over_custom(mechanism: Mechanism, within: Custom, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.stated_sets import over_ranges
-
-    return over_ranges(mechanism, within)
+    return certification.over_ranges(mechanism, within)
 
 
 def _otherwise(mechanism: Mechanism, within: UncertaintySet, target: float, coarse: bool) -> Attained:
@@ -147,9 +137,9 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     assert claim.alpha is not None and claim.beta is not None
     if isinstance(mechanism.law, Product) and unlisted(mechanism):
         return _leakage_of_parts(mechanism, mechanism.law, claim), {}
-    from sfumato.certification.leakage_proofs import leakage_level
 
-    found = leakage_level(mechanism, claim.alpha, claim.beta, None if claim.within is None else claim.within.joint)
+    at = None if claim.within is None else claim.within.joint
+    found = certification.leakage_level(mechanism, claim.alpha, claim.beta, at)
     return found.level, found.where
 
 
@@ -171,9 +161,8 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
         raise InputError("I(S;Y) can be proved at a known distribution only", next="Claim it within sf.Exactly(joint).")
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         return log_up(proved(mechanism, "lip", claim.within).ratio), {}
-    from sfumato.certification.leakage_proofs import secret_information
 
-    return secret_information(mechanism, claim.within.joint), {}
+    return certification.secret_information(mechanism, claim.within.joint), {}
 
 
 _MEASURES: dict[str, Callable[[Mechanism, Claim], tuple[float, dict[str, int]]]] = {
@@ -214,7 +203,7 @@ def confirm(made: Mechanism | Bundle) -> bool:
     for part in made.parts if isinstance(made, Bundle) else (made,):
         check_coverage(part)
     try:
-        found = kernel.admitted(msgspec.json.encode(any_record(made)))
+        found = kernel.admitted(msgspec.json.encode(made.record))
         for own in [found] if isinstance(found, kernel.verdict.Admitted) else found.parts:
             if not all(_quick(own, claim) for claim in own.claims):
                 return False

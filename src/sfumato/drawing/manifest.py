@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import msgspec
 
-from sfumato import __version__
+from sfumato import __version__, certification
 from sfumato.certification.promises import design_sentence, promises, told_exactly
 from sfumato.decimals import at_most, capitalised, with_unit
 from sfumato.decimals import total as summed
 from sfumato.errors import FileFormatError, InputError
-from sfumato.mechanism.bundle import Bundle, any_record
+from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.places import PACKINGS, Place, Where, located, opened
 
@@ -84,9 +84,7 @@ def manifest_of(
     """The manifest of a release, with a mechanism or a bundle."""
     from importlib.metadata import version as package_version
 
-    from sfumato.certification.together import drawn_for  # proofs, which whoever reads a manifest does not need
-
-    checksum = any_record(mechanism).checksum
+    checksum = mechanism.checksum
     meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]
@@ -98,7 +96,7 @@ def manifest_of(
             notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
         if exactly := told_exactly(mechanism):
             notes.append(f"{capitalised(exactly)}.")
-    elif mechanism.claim is not None and (spent := drawn_for([mechanism])[0]):
+    elif mechanism.claim is not None and (spent := certification.drawn_for([mechanism])[0]):
         total = at_most(summed(mechanism.claim.epsilon, spent))
         most = with_unit(total, "nat")
         notes.append(f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {most}.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from sfumato import estimation
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import (
@@ -24,6 +25,7 @@ from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.tolerances import LEAST
 
@@ -165,9 +167,8 @@ def estimate(
     if isinstance(mechanism, Bundle):
         if method == "em" or decode not in (None, "symbols") or n is not None:
             raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")
-        from sfumato.estimation.bundle_tables import estimate_bundle
 
-        return estimate_bundle(source, mechanism, project=project)
+        return estimation.estimate_bundle(source, mechanism, project=project)
     return _from_counts(tally(source, mechanism, decode=decode, n=n), mechanism, method, project)
 
 
@@ -177,9 +178,8 @@ def estimate_drawn(
     """The same from released rows as they are drawn."""
     if not isinstance(mechanism, Bundle):
         return _from_counts(counted(batches, mechanism, decode), mechanism)
-    from sfumato.estimation.bundle_tables import from_answers
 
-    return from_answers(batches, mechanism)
+    return estimation.from_answers(batches, mechanism)
 
 
 def _from_counts(seen: Tally, mechanism: Mechanism, method: str = "auto", project: bool = True) -> Estimate:
@@ -338,7 +338,6 @@ class Bounds:
         low, high = np.zeros(len(sums)), np.ones(len(sums))
         if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
             return low, high
-        from scipy.optimize import linprog
 
         eye = np.eye(len(self.f))
         outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye, len(self.f))
@@ -346,7 +345,7 @@ class Bounds:
         above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
         total = np.ones((1, self.q.shape[1]))
         for i, c in enumerate(sums):
-            found = [linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
+            found = [scipy.optimize.linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
             if all(x.status == 0 for x in found):
                 low[i], high[i] = found[0].fun, -found[1].fun
         return np.clip(low, 0, 1), np.clip(high, 0, 1)

@@ -23,6 +23,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, centred
 from sfumato.joint import entropy
+from sfumato.libraries import scipy
 from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE
 
 if TYPE_CHECKING:
@@ -234,8 +235,6 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
     ‖x‖² of normal x with covariance Σ is about tr Σ²/tr Σ times χ² with (tr Σ)²/tr Σ² degrees of freedom
     [Satterthwaite 1946]. 0 where Σ is too large to be listed: nothing is put down to noise then.
     """
-    from scipy.special import chdtrc
-
     shape = (len(first), len(second))
     if not inversion.identified.all():
         return 1.0
@@ -243,7 +242,9 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
     if (noise := noise_of(inversion, told)) is None:
         return 0.0
     total, squared = float(np.trace(noise)), float((noise**2).sum())
-    return float(chdtrc(total**2 / squared, float((told**2).sum()) * total / squared)) if squared > 0 else 0.0
+    if squared <= 0:
+        return 0.0
+    return float(scipy.special.chdtrc(total**2 / squared, float((told**2).sum()) * total / squared))
 
 
 def noise_of(inversion: Inversion, told: Floats) -> Floats | None:

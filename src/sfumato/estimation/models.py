@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from sfumato import drawing
 from sfumato.alphabet import Floats
 from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
@@ -34,9 +35,7 @@ def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
         reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
         raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}", next="Use symbols.")
     if decode == "likely":
-        from sfumato.drawing.posterior import likeliest
-
-        return _sums(q, likeliest(mechanism)(_every_output(mechanism), 0))
+        return _sums(q, drawing.likeliest(mechanism)(_every_output(mechanism), 0))
     p = mechanism.input_law(mechanism.joint)
     joint = q * p
     total = joint.sum(1, keepdims=True)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import MISSING, Column, Floats
+from sfumato import designers
+from sfumato.alphabet import Column, Floats
+from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.estimation.functionals import Figures, Linear, summed
 from sfumato.estimation.inversion import largest, on_simplex
@@ -57,10 +59,8 @@ def numbers(
     >>> round(found.mean.estimate, 6), found.quantiles[0.5].estimate
     (0.5, 0.0)
     """
-    from sfumato.designers.distances import letters
-
     side = estimate.useful
-    given = letters(side.alphabet) if values is None else np.asarray(values, float)
+    given = designers.letters(side.alphabet) if values is None else np.asarray(values, float)
     if given.shape != (side.alphabet.size,) or not np.all(np.isfinite(given)):
         raise InputError(f"values must be a finite number for each of the {side.alphabet.size} useful values.")
     if not 0 < level < 1 or any(not 0 < q < 1 for q in quantiles):

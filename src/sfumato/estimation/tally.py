@@ -23,7 +23,6 @@ from sfumato.drawing.manifest import (
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN
-from sfumato.mechanism.file import record_of
 from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
 
@@ -172,7 +171,7 @@ def manifest_beside(source: TableLike | npt.ArrayLike) -> Manifest | Told | None
 
 
 def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) -> None:
-    if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:
+    if mechanism.sealed and mechanism.checksum != manifest.mechanism:
         raise InputError(
             "the table was released with another mechanism than this one (their checksums differ)",
             next="Load the mechanism file that was written with it.",

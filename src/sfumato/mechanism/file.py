@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from sfumato import sources
 from sfumato.atomic import check_target, write_all
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
@@ -115,7 +116,7 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
-    return save_record(record_of(mechanism), path, force=force)
+    return save_record(mechanism.record, path, force=force)
 
 
 def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
@@ -208,9 +209,8 @@ def _content(path: str | os.PathLike[str] | Place) -> bytes:
     """The bytes of a file; only one that lies in a store needs Arrow."""
     if isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path):
         return Path(path).read_bytes()
-    from sfumato.sources.places import located, opened
 
-    with opened(located(path)) as file:
+    with sources.opened(sources.located(path)) as file:
         return bytes(file.read())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sfumato.alphabet import Array
+    from sfumato.mechanism.file import MechanismRecord
 
 READS = ("both", "useful")
 NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
@@ -106,7 +108,7 @@ class Claim:
         return f"maximal ({a}, {b})-leakage"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Mechanism:
     """A randomised answer Q(y|x) to an input x = (s, u), or x = u when it does not read the secret."""
 
@@ -194,9 +196,19 @@ class Mechanism:
         return answers[0] if alone else answers
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
+        return remembered(memory_key(memo, self.checksum), b"", code, self.law.words)
+
+    @cached_property
+    def record(self) -> MechanismRecord:
+        """The content of its file."""
         from sfumato.mechanism.file import record_of
 
-        return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
+        return record_of(self)
+
+    @property
+    def checksum(self) -> str:
+        """What tells its file from all others."""
+        return self.record.checksum
 
     def answer(self, drawn: npt.ArrayLike) -> Answer:
         """The label of an output as a person reads it."""
@@ -235,6 +247,17 @@ class Mechanism:
         from sfumato.mechanism.file import save
 
         return save(self, path, force=force)
+
+    def mean_law(self, joint: Joint) -> Floats | None:
+        """P(y) under a joint, or None when the outputs cannot be listed."""
+        if self.law.meaning == "subset" or self.outputs > LISTED:
+            return None
+        ps = joint.p_secret if self.law.rows > 1 else np.ones(1)
+        given = joint.useful_given_secret if self.law.rows > 1 else joint.p_useful[None, :]
+        _, _, mean, y = self.law.secret_laws(given, ps)
+        if len(y) != self.outputs:
+            return np.full(self.outputs, 1 / self.outputs)
+        return mean / scale(self.law.bits)
 
     def with_claim(self, claim: Claim) -> Mechanism:
         return replace(self, claim=claim)
@@ -279,15 +302,3 @@ def Tabular(
     if rows * u.size != x:
         raise InputError(f"Q has {x} columns, but the labels make {rows * u.size} inputs.")
     return Mechanism(Table(matrix, rows), s, u, reads, joint=joint)
-
-
-def mean_law(mechanism: Mechanism, joint: Joint) -> Floats | None:
-    """P(y) under a joint, or None when the outputs cannot be listed."""
-    if mechanism.law.meaning == "subset" or mechanism.outputs > LISTED:
-        return None
-    ps = joint.p_secret if mechanism.law.rows > 1 else np.ones(1)
-    given = joint.useful_given_secret if mechanism.law.rows > 1 else joint.p_useful[None, :]
-    _, _, mean, y = mechanism.law.secret_laws(given, ps)
-    if len(y) != mechanism.outputs:
-        return np.full(mechanism.outputs, 1 / mechanism.outputs)
-    return mean / scale(mechanism.law.bits)

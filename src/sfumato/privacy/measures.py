@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.tolerances import CHANNEL, SUMS_TO_ONE
+
+if TYPE_CHECKING:
+    from sfumato.privacy.ldp import RLDP
 
 # --- what every measure of leakage answers, and the questions it is asked ---------------------------------------------
 # A measure is one frozen dataclass. `of(channel, prior=None)` measures a matrix: without a prior the answer is the
@@ -250,3 +253,34 @@ class OverviewLine:
 def lines_of(measures: Iterable[Measure], about: str, q: Floats, p: Floats | None) -> tuple[OverviewLine, ...]:
     """Several measures of one channel, at a prior and at the worst one."""
     return tuple(OverviewLine(m.name, about, m.of(q), None if p is None else m.of(q, p), m.unit) for m in measures)
+
+
+class Notion(Protocol):
+    """A measure of leakage in nats."""
+
+    def level(self, mechanism: Mechanism) -> float:
+        """The least ε for which the mechanism satisfies the notion."""
+
+
+def level(mechanism: Mechanism, notion: Notion) -> float:
+    """The least ε for which the mechanism satisfies the notion, in floats; `certify` proves it from the integers.
+
+    >>> from sfumato import Leakage, Tabular
+    >>> mechanism = Tabular([[0.75, 0.25], [0.25, 0.75]])
+    >>> [round(level(mechanism, Leakage(a, b)), 6) for a, b in ((1, 1), (2, 2), (float("inf"), 1))]
+    [0.130812, 0.847298, 0.405465]
+    """
+    return notion.level(mechanism)
+
+
+def measure(
+    mechanism: Mechanism, notion: Measure | RLDP, prior: Joint | npt.ArrayLike | None = None
+) -> Reading:
+    """Value, bound, prior and witness of a measure for a mechanism, at a prior or at the worst one.
+
+    >>> from sfumato import Leakage, Tabular
+    >>> found = measure(Tabular([[0.75, 0.25], [0.25, 0.75]]), Leakage(4, 2))
+    >>> round(found.value, 6), found.gap <= 1e-10, found.witness.other is not None
+    (0.57983, True, True)
+    """
+    return notion.reading(mechanism, prior)

@@ -31,7 +31,6 @@ from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
-from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.notices import Notice
 from sfumato.releasing.writing import Made, is_folder, output, writer_for
 from sfumato.sources import Source, Where
@@ -128,7 +127,7 @@ def can_report() -> bool:
 
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
-    return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(mechanism.record), indent=1) + b"\n"
 
 
 # --- where they go: nothing may be in the way, and objects in a store are drafted too ---------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato import drawing
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.certification import Certificate
 from sfumato.certification.certificate import certify_any
@@ -158,9 +159,7 @@ class Flow:
         """Codes of one column, by the compiled way for plain text once numba is there."""
         if self.drawer.sampler.compiled and values.type == pa.string():
             if column.name not in self.text:
-                from sfumato.drawing.compiled import TextCodes
-
-                self.text[column.name] = TextCodes(column)
+                self.text[column.name] = drawing.TextCodes(column)
             codes = self.text[column.name].encode(values)
             if codes is not None:
                 return codes

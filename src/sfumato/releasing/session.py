@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
+from sfumato import releasing
 from sfumato.alphabet import find_column
 from sfumato.atomic import Drafted, publish_all
 from sfumato.certification import Certificate
@@ -208,11 +209,9 @@ class Drawing:
 
     def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Frame:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
-        from sfumato.releasing.spark.spark_release import spark_release
-
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
-            done = spark_release(self.flow.at(place), to, force=force)
+            done = releasing.spark_release(self.flow.at(place), to, force=force)
             if to is None:
                 return done
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))

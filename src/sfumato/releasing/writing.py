@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sfumato.atomic import as_output_error
 from sfumato.errors import At, InputError, Spot
+from sfumato.libraries import pyarrow
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.file_formats import NULL_PARTITION
 from sfumato.sources.places import DELIMITERS, Where, packing_of, suffix_of
@@ -73,10 +74,8 @@ def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[
 class ParquetOutput:
     """Parquet with pyarrow's default settings; row groups are gathered over batches."""
     def __init__(self, opened: Open, schema: pa.Schema, name: str = "") -> None:
-        from pyarrow import parquet
-
         self.file: NativeFile = opened(name)
-        self.writer: ParquetWriter = parquet.ParquetWriter(self.file, schema)
+        self.writer: ParquetWriter = pyarrow.parquet.ParquetWriter(self.file, schema)
         self.waiting: list[pa.RecordBatch] = []
 
     @property

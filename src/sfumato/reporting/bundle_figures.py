@@ -19,7 +19,6 @@ from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import record_of
 from sfumato.reporting.attack import imprint_of, most_guessed, promised
 from sfumato.reporting.figures import (
     USUAL_ROWS,
@@ -186,7 +185,7 @@ def _seal(bundle: Bundle, certificate: Certificate | None) -> Seal | None:
         return None
     bits = max(part.law.bits or 0 for part in bundle.parts)
     basis = "" if certificate is None else certificate.basis
-    return Seal(record_of(bundle).checksum, None, bits, bundle.claim.sentence, basis, ())
+    return Seal(bundle.checksum, None, bits, bundle.claim.sentence, basis, ())
 
 
 def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> Truth:

@@ -15,7 +15,6 @@ from sfumato.estimation.estimates import foreseen_errors
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Unary
 from sfumato.mechanism.law import scale
-from sfumato.mechanism.mechanism import mean_law
 from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.uncertainty import Exactly
@@ -198,7 +197,7 @@ def _likeliest_inputs(mechanism: Mechanism, inputs: int) -> Ints:
 
 def _shown_outputs(mechanism: Mechanism, columns: Ints, inputs: int, outputs: int) -> tuple[Ints, Floats | None]:
     """The outputs of the picture, and P(y) of all of them."""
-    mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
+    mean = None if mechanism.joint is None else mechanism.mean_law(mechanism.joint)
     if outputs <= PICTURED:
         return np.arange(outputs), mean
     if mechanism.law.meaning in ("cell", "useful") and outputs == inputs:

@@ -13,7 +13,6 @@ from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
-from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
 from sfumato.reporting.attack import (
     attack_of,
@@ -148,7 +147,7 @@ def seal_of(mechanism: Mechanism, promise: PromiseFigures | None, certificate: C
     bits = mechanism.law.bits
     if bits is None or promise is None:
         return None
-    record = record_of(mechanism)
+    record = mechanism.record
     return Seal(
         record.checksum, None if record.design is None else record.design.fingerprint, bits,
         promise.sentence, "" if certificate is None else certificate.basis,

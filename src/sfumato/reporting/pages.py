@@ -18,6 +18,7 @@ from sfumato.decimals import BITS, at_most, capitalised, near, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.libraries import jinja2
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.reporting.bundle_figures import Truth, bundle_facts
 from sfumato.reporting.facts import facts_of
@@ -147,12 +148,10 @@ def _text(name: str) -> str:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
     home = files(__package__)
-    environment = Environment(
-        loader=FunctionLoader(lambda name: home.joinpath(name).read_text("utf-8")), autoescape=True,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: home.joinpath(name).read_text("utf-8")), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )
     environment.filters.update(
         percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sfumato.errors import InputError, option, unknown
+from sfumato.libraries import charset_normalizer
 from sfumato.sources.meaning import BY_MARK, DATES, Guess, Meaning, looked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -154,10 +155,9 @@ def _encoding(data: bytes, ended: bool) -> str:
     for at, name in ((1, "utf-16-le"), (0, "utf-16-be")):
         if len(header) > 1 and 2 * header[at::2].count(0) > len(header[at::2]):
             return name
-    from charset_normalizer import from_bytes
 
     telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:READ_AT_ONCE]
-    best = from_bytes(telling, cp_isolation=[CP1252, "cp1250", *OTHER_SCRIPTS]).best()
+    best = charset_normalizer.from_bytes(telling, cp_isolation=[CP1252, "cp1250", *OTHER_SCRIPTS]).best()
     return best.encoding if best is not None and best.encoding in OTHER_SCRIPTS and _one_script(str(best)) else WESTERN
 
 

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sfumato.errors import At, DataError, InputError, unknown
+from sfumato.libraries import pyarrow, pyreadstat, python_calamine
 from sfumato.sources.delimited import csv_source
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
@@ -115,11 +116,9 @@ class FilePart:
 
 @contextlib.contextmanager
 def _file(where: Where, name: str, **options: list[str]) -> Iterator[ParquetFile]:
-    from pyarrow import parquet
-
     with opened(where) as raw:
         try:
-            file = parquet.ParquetFile(raw, **options)
+            file = pyarrow.parquet.ParquetFile(raw, **options)
         except pa.ArrowInvalid:
             raise InputError("is not a Parquet file, or it is damaged", where=name) from None
         yield file
@@ -212,17 +211,15 @@ BLANK = (None, "")
 
 def sheet_source(where: Where, sheet: str | None, said: Said) -> Source:
     """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
-    from python_calamine import CalamineError, CalamineWorkbook
-
     try:
         with opened(where) as file:
-            book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
+            book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
         names = book.sheet_names
         if sheet is not None and sheet not in names:
             raise unknown(f"a sheet of {where.name}", sheet, names, "sheets")
         chosen = names[0] if sheet is None else sheet
         lines = [row for row in book.get_sheet_by_name(chosen).to_python() if any(x not in BLANK for x in row)]
-    except (CalamineError, IndexError):
+    except (python_calamine.CalamineError, IndexError):
         raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name) from None
     if not lines:
         raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
@@ -280,13 +277,6 @@ READERS = {
 
 def statistical_source(where: Where, encoding: str | None, na: tuple[str, ...] | None) -> Source:
     """A file of Stata, SPSS or SAS. Values are read by their labels, user-defined missing ones as missing."""
-    try:
-        import pyreadstat
-    except ImportError:
-        raise InputError(
-            "needs the package pyreadstat", next="Run pip install 'sfumato[statistics]', or save it as CSV.",
-            where=where.name,
-        ) from None
     suffix = Path(where.name).suffix.lower()
     with _local(where) as path:
         try:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from sfumato import sources
 from sfumato.alphabet import Ints, find_column
 from sfumato.errors import DataError, InputError, listed
+from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
@@ -185,9 +187,7 @@ def open_source(
     spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
     said = Said(delimiter, encoding, spelled, decimal, dates)
     if isinstance(source, (str, os.PathLike, Place)):
-        from sfumato.sources.file_formats import file_source
-
-        found: Source | None = file_source(located(source), said, sheet)
+        found: Source | None = sources.file_source(located(source), said, sheet)
     else:
         if not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
             asked = "delimiter=, encoding=, decimal=, dates= and sheet="
@@ -196,9 +196,7 @@ def open_source(
         if found is not None and spelled is not None:
             found = replace(found, reading=replace(found.reading, na=("", *spelled)))
     if found is not None and counts is not None:
-        from sfumato.sources.data_frames import expanded
-
-        return expanded(found, counts)
+        return sources.expanded(found, counts)
     if found is not None:
         return found
     kind = type(source)
@@ -259,9 +257,7 @@ def _dataset_source(dataset: Dataset) -> Source:
             raise DataError("the Arrow dataset could not be read to its end: a file of it is damaged.") from None
 
     def back(rows: RowSource) -> Dataset:
-        from pyarrow.dataset import InMemoryDataset
-
-        return InMemoryDataset(rows.table())
+        return pyarrow.dataset.InMemoryDataset(rows.table())
 
     metadata = dataset.schema.metadata or {}
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)

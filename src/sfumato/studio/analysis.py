@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
 from sfumato.certification.certificate import PROVED
 from sfumato.certification.promises import told_exactly
-from sfumato.decimals import LEVEL, capitalised, level, near, percent
+from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import DATE_PARTS, MISSING, Column, Floats, Ints, spelled
-from sfumato.decimals import near, percent
+from sfumato.alphabet import DATE_PARTS, Column, Floats, Ints, spelled
+from sfumato.decimals import MISSING, near, percent
 from sfumato.errors import InputError
 from sfumato.joint import SMALL
 from sfumato.releasing.columns import MOST_COUNTED, with_labels

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.alphabet import MISSING, Column, Floats
+from sfumato.alphabet import Column, Floats
 from sfumato.certification import promises
-from sfumato.decimals import capitalised, in_a_hundred, level, near, percent, with_unit
+from sfumato.decimals import MISSING, capitalised, in_a_hundred, level, near, percent, with_unit
 from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled

@@ -25,6 +25,7 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from sfumato.errors import InputError, SfumatoError
+from sfumato.libraries import uvicorn
 from sfumato.studio import door
 from sfumato.studio.door import Door, Folder, Incoming
 from sfumato.studio.hands import Hands
@@ -277,8 +278,6 @@ POSTS: dict[str, Post] = {  # what a page asks of its visit
 
 def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:
     """Run until interrupted; `ready` is told the address with its token when requests are taken."""
-    import uvicorn
-
     port = link.getsockname()[1]
     app = studio.app(port)
     config = uvicorn.Config(

@@ -19,8 +19,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sfumato.alphabet import MISSING
+from sfumato.decimals import MISSING
 from sfumato.errors import SfumatoError
+from sfumato.libraries import uvicorn
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.processes import listening
 from sfumato.survey import Form, MalformedAnswer
@@ -186,8 +187,6 @@ async def _body(request: Request, longest: int) -> bytes | None:
 
 def serve(collector: Collector, *, host: str = "127.0.0.1", port: int = 8765) -> None:
     """Run until interrupted. Behind a reverse proxy on this machine the addresses that it forwards are believed."""
-    import uvicorn
-
     config = uvicorn.Config(
         collector.app(), host=host, port=port, access_log=False, log_level="warning", server_header=False,
         timeout_keep_alive=15, limit_concurrency=2000, h11_max_incomplete_event_size=16_384,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.digests import Blocks, in_order
+from sfumato.libraries import spark_functions as F
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.spark.tasks import TASK_BLOCK, Batches, Inputs, Job, PlacedDraws
 from sfumato.sources.data_frames import WEIGHT
@@ -181,8 +182,6 @@ def _stretches(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 def exchanged(pieces: Frame, parts: int) -> Frame:
     """The pieces where they belong, in the order of buckets."""
-    from pyspark.sql import functions as F
-
     moved = pieces.repartitionById(parts, F.expr(f"cast(bucket div {BUCKETS} as int)"))
     return moved.sortWithinPartitions("bucket")
 
