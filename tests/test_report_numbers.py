@@ -17,7 +17,7 @@ import sfumato as sf
 from sfumato import datasets
 from sfumato.cli import cli
 from sfumato.mechanism import Claim, Layout, Mechanism, load
-from sfumato.privacy.measures import listed, seen_from_secret
+from sfumato.privacy.measures import seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
 from sfumato.reporting.drawn_figures import CURVE_STOPS, PICTURED
@@ -137,7 +137,7 @@ def random_layout(rows, useful, seed):
 def test_a_layout_is_seen_from_the_secret_as_its_matrix_is():
     mechanism = random_layout(3, 4, 1)
     direct = outputs_by_secret(mechanism, mechanism.joint)
-    assert np.allclose(direct, seen_from_secret(mechanism, listed(mechanism), mechanism.joint)[0], atol=1e-12)
+    assert np.allclose(direct, seen_from_secret(mechanism, mechanism.joint)[0], atol=1e-12)
 
 
 def test_a_mechanism_too_large_to_list_has_a_small_page():

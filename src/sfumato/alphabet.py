@@ -190,6 +190,28 @@ class Alphabet:
             return self.columns[0].labels
         return tuple(self.label(i) for i in range(self.size))
 
+    def numbers(self) -> Floats | None:
+        """The numbers that the labels of a single column spell, or that stand for its bins; None where there are none.
+
+        A bin is represented by its middle; an outer bin by a point as far beyond its edge as half of its neighbour is
+        wide.
+
+        >>> Alphabet.of(Column.of("age", cuts=[20, 40, 60])).numbers().tolist()
+        [10.0, 30.0, 50.0, 70.0]
+        """
+        column = self.columns[0]
+        if len(self.columns) != 1 or None in column.labels or (column.cuts is not None and len(column.cuts) < 2):
+            return None
+        if column.cuts is not None:
+            first, last = 2 * column.cuts[0] - column.cuts[1], 2 * column.cuts[-1] - column.cuts[-2]
+            edges = np.array([first, *column.cuts, last])
+            return np.asarray((edges[1:] + edges[:-1]) / 2)
+        try:
+            found = np.array([float(str(x)) for x in column.labels])
+        except ValueError:
+            return None
+        return found if np.all(np.isfinite(found)) else None
+
     def code(self, value: object) -> int:
         """The code of a value: plain for one column, a sequence of as many values as there are columns."""
         values = (value,) if len(self.columns) == 1 and not isinstance(value, tuple) else value

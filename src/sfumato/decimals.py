@@ -43,6 +43,15 @@ def with_unit(number: str, unit: str) -> str:
     return f"{number} {unit}{'' if number == '1' else 's'}"
 
 
+def nats(x: float, digits: int = SHORT) -> str:
+    """A limit of information, rounded up, with its unit.
+
+    >>> nats(1.0), nats(0.12345601)
+    ('1 nat', '0.123457 nats')
+    """
+    return with_unit(at_most(x, digits), "nat")
+
+
 def near(x: float, digits: int = BITS) -> str:
     """A number that is measured and limits nothing, rounded to the nearest."""
     return _text(x, digits, ROUND_HALF_EVEN)

@@ -23,7 +23,7 @@ from sfumato.certification.proving import (
     unlisted,
 )
 from sfumato.certification.rationals import about_anything
-from sfumato.decimals import LEVEL, at_most, with_unit
+from sfumato.decimals import LEVEL, at_most, nats
 from sfumato.errors import ClaimError, InputError, SfumatoError
 from sfumato.frames import Datum, Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, load
@@ -76,7 +76,7 @@ class Certificate(Framed):
                    "proved": one.level, "holds": one.level <= one.epsilon, "basis": one.basis}
 
     def __repr__(self) -> str:
-        state, claimed = "holds" if self.holds else "does NOT hold", with_unit(at_most(self.epsilon), "nat")
+        state, claimed = "holds" if self.holds else "does NOT hold", nats(self.epsilon)
         return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {claimed} claimed, "
                 f"{at_most(self.level)} {self.basis}, {self.within}>")
 
@@ -199,8 +199,13 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
         out["the worst output (LIP)"] = log_up(proved(mechanism, "lip", claim.within).ratio)
     if mechanism.secret.size < 2:
         return out  # nothing is secret but the record itself
-    out["any distribution"] = log_up(about_anything(mechanism).ratio)
+    out["any distribution"] = level_anywhere(mechanism)
     return out
+
+
+def level_anywhere(mechanism: Mechanism) -> float:
+    """What is proved about the secret for any distribution."""
+    return log_up(about_anything(mechanism).ratio)
 
 
 def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
@@ -247,7 +252,7 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     claim, refused = mechanism.claim if claim is None else claim, None
     if claim is not None and mechanism.sealed:
         try:
-            if confirm(replace(mechanism, claim=claim)):
+            if confirm(mechanism if claim is mechanism.claim else replace(mechanism, claim=claim)):
                 return certificate(mechanism, claim, confirmed=True)
         except ClaimError as error:
             refused = error  # the fast proof may say where

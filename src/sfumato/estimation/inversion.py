@@ -15,7 +15,6 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
-from sfumato.mechanism.law import scale
 from sfumato.tolerances import LISTED, RANK, SEED, SLIP
 
 
@@ -166,7 +165,7 @@ class BitsInversion:
 
     @classmethod
     def of(cls, law: Unary, shares: Floats, n: int) -> BitsInversion:
-        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+        on, off = law.chances
         step = 1 / (on - off) if on - off > SLIP else 0.0
         raw = (shares - off) * step if step else np.full(shares.shape, 1 / shares.size)
         p = on_simplex(raw)

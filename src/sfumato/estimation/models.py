@@ -91,7 +91,7 @@ class FourWeights:
 
 def forward(law: Cells) -> FourWeights:
     """Q of a cells law in floats."""
-    return FourWeights(*(float(w) / scale(law.bits) for w in law.four))
+    return FourWeights(*law.chances)
 
 
 def spectrum(law: Cells) -> tuple[float, float, float]:
@@ -232,7 +232,7 @@ def _constant(mechanism: Mechanism, law: Constant) -> Model:
 
 
 def _unary(mechanism: Mechanism, law: Unary) -> Model:
-    shape, on, off = input_shape(mechanism), float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+    shape, (on, off) = input_shape(mechanism), law.chances
     return Model(
         law.inputs, lambda ones, n: BitsInversion.of(law, ones.reshape(shape) / n, n), lambda p: off + (on - off) * p
     )

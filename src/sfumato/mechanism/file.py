@@ -103,11 +103,9 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
     if record.design is not None:
         d = record.design
         if d.counts is not None:
-            joint = Joint.from_counts(d.counts, secret, useful)
+            joint = Joint.from_counts(d.counts, secret, useful, noise=noise_of(d.noise, True))
         elif d.probabilities is not None:
-            joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
-        if joint is not None and d.noise is not None:
-            joint = replace(joint, noise=noise_of(d.noise, d.counts is not None))
+            joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n, noise_of(d.noise, False))
     claim = None if record.claim is None else claim_of(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
     answers = None if record.answers is None else column_of(record.answers)
@@ -297,5 +295,7 @@ def load_counts(path: str | os.PathLike[str]) -> Joint:
 def counts_of(record: CountsRecord) -> Joint:
     """The table of a file's content."""
     secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
-    joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(record.counts, secret, useful)
-    return replace(joint, noise=noise_of(record.noise, record.counts is not None))
+    noise = noise_of(record.noise, record.counts is not None)
+    if record.counts is None:
+        return Joint.uniform(secret, useful, noise)
+    return Joint.from_counts(record.counts, secret, useful, noise=noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
-from sfumato.decimals import at_most, with_unit
+from sfumato.decimals import at_most, nats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
@@ -37,7 +37,7 @@ ABOUT = {
 Answer: TypeAlias = "Label | tuple[Answer, ...]"  # a label, a pair of labels, or a set of either
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Claim:
     """What a mechanism promises: a notion, a level, and the distributions for which it holds.
 
@@ -81,7 +81,7 @@ class Claim:
         """Whether it is about the secret for every distribution, whoever knows what of the rest."""
         return self.notion == "rldp" and self.within is not None and self.within.kind == "anything"
 
-    @property
+    @cached_property
     def sentence(self) -> str:
         rest = "".join(f"; also {claim.sentence}" for claim in self.also)
         kind = None if self.within is None else self.within.kind
@@ -89,7 +89,7 @@ class Claim:
             about = "about the whole record whatever its distribution" if kind is None else (
                 "about the secret whatever its distribution, with that of the rest given the secret as designed"
             )
-            return f"at most {with_unit(at_most(self.epsilon), 'nat')} of {self.title} {about}{rest}"
+            return f"at most {nats(self.epsilon)} of {self.title} {about}{rest}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
                   "chi-square-ball": " for every distribution in the confidence ball",
                   "renyi-ball": " for every distribution in the Rényi ball",
@@ -99,7 +99,7 @@ class Claim:
         where = within.get(kind, f" for every distribution in the set ({kind})")
         return f"ε = {at_most(self.epsilon)} ({self.notion.upper()}) {about}{where}{rest}"
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The notion's name for a reader."""
         if self.notion != "leakage":
@@ -121,8 +121,14 @@ class Mechanism:
     joint: Joint | None = None  # the design distribution, when there is one
     source: str = "unstated"  # where the design data came from: 'reference', 'split', 'private', 'unstated'
     answers: Column | None = None  # names of the outputs, in the column they are released in; only for symbols
+    inputs: int = field(init=False, repr=False)
+    outputs: int = field(init=False, repr=False)
+    sealed: bool = field(init=False, repr=False)  # integers as weights: it can be certified, saved and sampled
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", self.law.rows * self.law.useful)
+        object.__setattr__(self, "outputs", self.law.outputs)
+        object.__setattr__(self, "sealed", self.law.bits is not None)
         if self.reads not in READS:
             raise InputError("reads must be 'both' or 'useful'", value=self.reads)
         if self.law.useful != self.useful.size or self.law.rows != (self.secret.size if self.reads == "both" else 1):
@@ -135,19 +141,6 @@ class Mechanism:
                 f"there are names for {self.answers.size} outputs, but the law has {self.law.outputs} of kind "
                 f"{self.law.meaning!r}."
             )
-
-    @property
-    def sealed(self) -> bool:
-        """Whether the weights are integers, so that they can be certified, saved and sampled."""
-        return self.law.bits is not None
-
-    @property
-    def inputs(self) -> int:
-        return self.law.rows * self.law.useful
-
-    @property
-    def outputs(self) -> int:
-        return self.law.outputs
 
     @property
     def matrix(self) -> Floats | None:

@@ -86,11 +86,9 @@ class Measure(ABC):
 
         About a secret the conditionals p(x|s) are held and only p(s) varies, over the secrets that occur.
         """
-
-        q = listed(mechanism)
         if self.about is None:
-            return self.of(q, mechanism.input_law(prior) if isinstance(prior, Joint) else prior)
-        seen, secret = seen_from_secret(mechanism, q, self.about)
+            return self.of(listed(mechanism), mechanism.input_law(prior) if isinstance(prior, Joint) else prior)
+        seen, secret = seen_from_secret(mechanism, self.about)
         if prior is not None:
             return self.of(seen, prior.p_secret if isinstance(prior, Joint) else prior)
         kept = np.flatnonzero(secret > 0)
@@ -206,7 +204,9 @@ def listed(mechanism: Mechanism) -> Floats:
     return q
 
 
-def seen_from_secret(mechanism: Mechanism, channel: Floats, joint: Joint) -> tuple[Floats, Floats]:
+def seen_from_secret(
+    mechanism: Mechanism, joint: Joint, channel: Floats | None = None
+) -> tuple[Floats, Floats]:
     """P(y|s) = Σ_x Q(y|x) p(x|s) as a channel [y, s], and the prior p[s]."""
     shape = (mechanism.secret.size, mechanism.useful.size)
     fits = joint.shape == shape if mechanism.reads == "both" else joint.shape[1] == shape[1]
@@ -214,6 +214,7 @@ def seen_from_secret(mechanism: Mechanism, channel: Floats, joint: Joint) -> tup
         raise InputError(
             f"the mechanism is for {shape[0]} × {shape[1]} values, the joint for {joint.shape[0]} × {joint.shape[1]}."
         )
+    channel = listed(mechanism) if channel is None else channel
     rows = channel.reshape(len(channel), mechanism.law.rows, mechanism.law.useful)
     rows = np.broadcast_to(rows, (len(channel), *joint.shape))
     return np.einsum("ysu,su->ys", rows, joint.useful_given_secret), joint.p_secret

@@ -159,7 +159,7 @@ def heat_of(mechanism: Mechanism) -> Heat:
     shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
     law = mechanism.law
     if isinstance(law, Unary):
-        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+        on, off = law.chances
         values = np.where(np.eye(len(columns), dtype=bool), on, off)
         seen = tuple(off + (on - off) * x for x in shares)
         what = "the probability that the bit of a value (rows) is 1 for each input (columns)"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from sfumato.certification import promises
+from sfumato.certification.promises import sentences
 from sfumato.decimals import BIT, at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
@@ -63,7 +63,7 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     return promised(
         claim, "everything" if claim.within is None else claim.within.kind, certificate,
         getattr(claim.within, "confidence", None),
-        tuple(told.sentence for told in promises(mechanism, certificate)),
+        sentences(mechanism, certificate),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
 
@@ -112,10 +112,9 @@ def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideF
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
     """Mean and quantiles, when the useful values are numbers."""
-    try:
-        told = numbers(found, level=level)
-    except InputError:
+    if found.useful.alphabet.numbers() is None:
         return ()
+    told = numbers(found, level=level)
     named = [("mean", told.mean), *((_quantile(q), figure) for q, figure in told.quantiles.items())]
     return tuple(Number(name, f.estimate, f.low, f.high) for name, f in named)
 

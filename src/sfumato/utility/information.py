@@ -153,7 +153,7 @@ def _listed(q: Floats, p: Floats) -> Information:
 
 def _cells(law: Cells, p: Floats) -> Information:
     """In O(|S||U|): the law of Y given x is the same four weights for every x, and P(y|s), P(y|u) are two-valued."""
-    w11, w10, w01, w00 = (float(w) / scale(law.bits) for w in law.four)
+    w11, w10, w01, w00 = law.chances
     rows, k = law.rows, law.useful
     p = p if rows > 1 else p.sum(0, keepdims=True)
     given_both = -sum(n * float(xlogx(w)) for w, n in zip((w11, w10, w01, w00), law.copies, strict=True))
@@ -184,7 +184,7 @@ def _conditional(law: Conditional, p: Floats) -> Information:
 
 def _unary(law: Unary, p: Floats) -> Information:
     """P(y) depends on y through its size and its probability; the 2^|X| probabilities come by doubling."""
-    on, off, a = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits), law.inputs
+    (on, off), a = law.chances, law.inputs
     if a > SUMMED_SUBSETS:
         return _enclosed(on, off, p if law.rows > 1 else p.sum(0, keepdims=True), p, law.rows > 1)
 
@@ -292,7 +292,7 @@ def information(mechanism: Mechanism, joint: Joint) -> Information:
 
 def _secret_of_cells(law: Cells, p: Floats) -> float:
     """I(S; Y) for a cell response that reads U alone."""
-    hit, miss = float(law.truth) / scale(law.bits), float(law.same_secret) / scale(law.bits)
+    hit, miss, *_ = law.chances
     ps = p.sum(1, keepdims=True)
     laws = miss + (hit - miss) * np.divide(p, ps, out=np.zeros_like(p), where=ps > 0)
     return float((ps * xlogx(laws)).sum() - xlogx((ps * laws).sum(0)).sum())
