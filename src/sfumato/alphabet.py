@@ -6,7 +6,7 @@ import datetime
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +158,11 @@ class Alphabet:
     @classmethod
     def of(cls, *columns: Column) -> Alphabet:
         return cls(tuple(columns))
+
+    @classmethod
+    def written(cls, *alphabets: Alphabet) -> Alphabet:
+        """The columns of several as a released table has them: bins by their text, and nothing but what is listed."""
+        return cls(tuple(replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns))
 
     @classmethod
     def named(cls, name: str, labels: Labels) -> Alphabet:

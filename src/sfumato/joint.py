@@ -165,7 +165,9 @@ class Joint(Framed):
     def useful_given_secret(self) -> Floats:
         """p(u|s) as [s, u]; a secret that never occurs gets the uniform law, which no notion looks at."""
         ps = self.p_secret[:, None]
-        return read_only(np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0))
+        given = np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0)
+        given.flags.writeable = False
+        return np.asarray(given)
 
     @cached_property
     def entropy(self) -> float:

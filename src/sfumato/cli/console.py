@@ -100,6 +100,7 @@ def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wid
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
+    rows = [(name, spelled(text, shell=True)) for name, text in rows]
     if _plainly(lambda width: named([(printable(name), printable(text)) for name, text in rows], width)):
         return
 

@@ -40,7 +40,7 @@ def release_lines(done: Release) -> Lines:
         lines.append(("left out", listed(done.left_out)))
     if manifest.randomness != "system":
         lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
-    lines += [("note", spelled(note, shell=True)) for note in done.notes]
+    lines += [("note", note) for note in done.notes]
     if done.account is not None:
         lines.append(("ledger", ledgers.account_text(done.account)))
     return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]

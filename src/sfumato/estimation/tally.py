@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
@@ -251,9 +251,8 @@ def _counted_there(opened: Source, columns: list[str], size: int, count: Count, 
 
 
 def _labels(*alphabets: Alphabet) -> Reader:
-    """Labels as they were written: bins by their text, and nothing but what the alphabet lists."""
-    columns = [replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns]
-    written = Alphabet.of(*columns)
+    """Labels as they were written."""
+    written = Alphabet.written(*alphabets)
 
     def count(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> Ints:
         codes = written.encode(batch, first_row=first_row)
@@ -263,7 +262,7 @@ def _labels(*alphabets: Alphabet) -> Reader:
         np.add.at(totals, codes, weights)
         return totals
 
-    return [c.name for c in columns], written.size, count
+    return list(written.names), written.size, count
 
 
 def _bits(mechanism: Mechanism) -> Reader:

@@ -54,8 +54,11 @@ class Claim:
     alpha: float | None = None  # the orders of maximal (α, β)-leakage
     beta: float | None = None
     also: tuple[Claim, ...] = ()  # further promises that hold at the same time
+    anywhere: bool = field(init=False, repr=False)  # about the secret for every distribution, whoever knows the rest
 
     def __post_init__(self) -> None:
+        anything = self.within is not None and self.within.kind == "anything"
+        object.__setattr__(self, "anywhere", self.notion == "rldp" and anything)
         checked_epsilon(self.epsilon)
         if self.notion not in NOTIONS:
             raise InputError(f"notion must be one of {', '.join(NOTIONS)}", value=self.notion)
@@ -75,11 +78,6 @@ class Claim:
                 f"leakage is claimed about the record, or about the secret at one distribution, not over a set of kind "
                 f"{self.within.kind!r}."
             )
-
-    @property
-    def anywhere(self) -> bool:
-        """Whether it is about the secret for every distribution, whoever knows what of the rest."""
-        return self.notion == "rldp" and self.within is not None and self.within.kind == "anything"
 
     @cached_property
     def sentence(self) -> str:

@@ -27,10 +27,10 @@ from sfumato.errors import At, InputError, OutputError, binned, listed, option
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
-from sfumato.releasing.columns import coarser, label_counts
+from sfumato.releasing.columns import coarser
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.sources.grouping import value_counts
+from sfumato.sources.grouping import label_counts, value_counts
 from sfumato.sources.tabulation import arranged, dtype_of
 
 if TYPE_CHECKING:

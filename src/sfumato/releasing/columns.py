@@ -16,27 +16,23 @@ from sfumato.alphabet import Alphabet, Column, find_column, spelled
 from sfumato.designers.aiming import LITTLE, Closed
 from sfumato.designers.base import Task
 from sfumato.designers.splitting import split
-from sfumato.errors import DataError, InputError, binned, grouped, listed, option
+from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.goal import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.sources.arrow import as_labels
-from sfumato.sources.grouping import USUAL_BINS, automatic_edges, many_numbers
+from sfumato.sources.grouping import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
 from sfumato.sources.tabulation import MOST_CELLS
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.alphabet import Label
     from sfumato.releasing.wishes import BinWish
 
 MOST_CHOSEN_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
 MOST_CATEGORIES = 64  # of a categorical column
-MOST_COUNTED = 10_000  # labels after which a column is no longer counted
 RIVALS = 3  # useful columns from which on a bundle is another thing than one mechanism
 CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
@@ -223,30 +219,6 @@ def _number(label: object) -> bool:
         return label is None or math.isfinite(float(str(label)))
     except ValueError:
         return False
-
-
-def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Label] | None], int]:
-    """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
-    found: dict[str, Counter[Label] | None] = {name: Counter() for name in names}
-    rows = 0
-    for batch in source.batches(list(names)):
-        rows += batch.num_rows
-        for name in names:
-            found[name] = with_labels(found[name], batch.column(name), name)
-    return found, rows
-
-
-def with_labels(known: Counter[Label] | None, values: pa.Array, name: str) -> Counter[Label] | None:
-    """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
-    if known is None:
-        return None
-    try:
-        counted = as_labels(values, name).value_counts()
-    except DataError:
-        return None
-    for label, n in zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True):
-        known[label or None] += n
-    return known if len(known) <= MOST_COUNTED else None
 
 
 def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int) -> int | None:

@@ -17,12 +17,20 @@ from sfumato.alphabet import DATE_PARTS, Column, Floats, Ints, spelled
 from sfumato.decimals import MISSING, near, percent
 from sfumato.errors import InputError
 from sfumato.joint import SMALL
-from sfumato.releasing.columns import MOST_COUNTED, with_labels
 from sfumato.releasing.planning import MANY_LABELS
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
 from sfumato.sources import Source
 from sfumato.sources.dialect import READING
-from sfumato.sources.grouping import FEW_NUMBERS, numbering, numbers_or_none, quantiles, round_edges, with_numbers
+from sfumato.sources.grouping import (
+    FEW_NUMBERS,
+    MOST_COUNTED,
+    numbering,
+    numbers_or_none,
+    quantiles,
+    round_edges,
+    with_labels,
+    with_numbers,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +62,7 @@ class Card:
     def add(self, values: pa.Array) -> None:
         """One more batch of the column."""
         if self.numbers is not None:
-            x = numbers_or_none(values, self.name, self.rows)
+            x = numbers_or_none(values)
             self.numbers = None if x is None else with_numbers(*self.numbers, x)
         if self.labels is not None:
             self.labels = with_labels(self.labels, values, self.name)
