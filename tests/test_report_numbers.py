@@ -20,7 +20,8 @@ from sfumato.mechanism import Claim, Layout, Mechanism, load
 from sfumato.privacy.measures import seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
-from sfumato.reporting.drawn_figures import CURVE_STOPS, PICTURED
+from sfumato.reporting.drawn_figures import CURVE
+from sfumato.tolerances import PICTURED
 
 BIT = math.log(2)
 
@@ -102,7 +103,7 @@ def test_the_curve_passes_through_the_release_and_stays_below_the_limit(made, fa
     curve = facts.curve
     own, plain = curve.series
 
-    assert curve.stops[curve.chosen] == 1.0 and set(CURVE_STOPS) <= set(curve.stops)
+    assert curve.stops[curve.chosen] == 1.0 and set(CURVE.stops) <= set(curve.stops)
     assert own.bits[curve.chosen] == curve.kept == pytest.approx(made.value / BIT)
     assert own.errors[curve.chosen] == facts.precision[1].error
     for bits, limit in zip(own.bits, curve.limit, strict=True):

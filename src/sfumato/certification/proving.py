@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -173,9 +174,16 @@ _MEASURES: dict[str, Callable[[Mechanism, Claim], tuple[float, dict[str, int]]]]
 # --- the kernel's word: what it refuses is refused here, whatever the fast proofs say ---------------------------------
 
 
-EXACT_CELLS = 20_000  # outputs × inputs for which rationals take about a tenth of a second
-PROVED_PAIRS = 64  # outputs × secrets² that may each need a dual point of some milliseconds
-LEAKING = 400  # outputs × inputs², each a power of 40 digits
+@dataclass(frozen=True, slots=True)
+class Quickly:
+    """What the kernel proves in a fraction of a second."""
+
+    cells: int = 20_000  # outputs × inputs for which rationals take about a tenth of a second
+    pairs: int = 64  # outputs × secrets² that may each need a dual point of some milliseconds
+    leaks: int = 400  # outputs × inputs², each a power of 40 digits
+
+
+QUICKLY = Quickly()
 REPEATED = 0.95  # of a simulated radius: other versions of NumPy may draw otherwise, and then quantiles differ a little
 BALLS = (ChiSquareBall.kind, RenyiBall.kind)
 
@@ -237,9 +245,9 @@ def _quick(part: kernel.verdict.Admitted, claim: kernel.verdict.Claim) -> bool:
     if law.kind == "unary" and not law.listable:
         return claim["notion"] in ("ldp", "rldp") and law.inputs <= 64
     outputs = law.outputs
-    if outputs * law.inputs > EXACT_CELLS:
+    if outputs * law.inputs > QUICKLY.cells:
         return False
     if claim["notion"] == "leakage":
-        return bool(outputs * law.inputs**2 <= LEAKING)
+        return bool(outputs * law.inputs**2 <= QUICKLY.leaks)
     ball = claim["within"] is not None and claim["within"]["kind"] in BALLS
-    return not ball or bool(outputs * part.secrets**2 <= PROVED_PAIRS)
+    return not ball or bool(outputs * part.secrets**2 <= QUICKLY.pairs)

@@ -16,6 +16,7 @@ from sfumato.cli.wording import inspect_bundle
 from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent, total
 from sfumato.errors import ClaimError
 from sfumato.libraries import numpy as np
+from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
-LISTED_LABELS = 12  # of a column that are listed
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
     "noisy": "the private table with noise", "public": "none",
@@ -77,8 +77,8 @@ def _column_record(c: Column) -> Record:
 
 
 def _column(c: Column) -> str:
-    labels = [MISSING if x is None else x for x in c.labels[:LISTED_LABELS]]
-    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LISTED_LABELS else ''}"
+    labels = [MISSING if x is None else x for x in c.labels[:AT_A_GLANCE]]
+    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > AT_A_GLANCE else ''}"
 
 
 def _law(m: Mechanism) -> str:

@@ -12,6 +12,7 @@ from sfumato import certification, ledgers, reporting
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import MISSING, at_least, level, percent
 from sfumato.errors import ClaimError, InputError, listed, spelled
+from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.releasing import Release
 
 
-SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
+LISTED_FILES = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # in order
 Lines = list[tuple[str, str]]
 
 
@@ -43,7 +44,7 @@ def release_lines(done: Release) -> Lines:
     lines += [("note", note) for note in done.notes]
     if done.account is not None:
         lines.append(("ledger", ledgers.account_text(done.account)))
-    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
+    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in LISTED_FILES if name in done.files)]
 
 
 def release_document(done: Release) -> Record:
@@ -60,7 +61,6 @@ def release_document(done: Release) -> Record:
 
 
 PART_KEYS = ("columns", "about", "method", "outputs", "share")
-SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
 
 
 def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
@@ -176,13 +176,13 @@ def show_tables(found: BundleEstimate, rows: Sequence[Cell], most: int) -> None:
         shown = [[r.value or MISSING, *r.shares] for r in own[:most]]
         columns(["value", "estimate", "from", "to"], shown, numbers=3)
     pairs = [names for names in found.names if len(names) == 2]
-    for a, b in pairs[:SHOWN_TABLES]:
+    for a, b in pairs[:AT_A_GLANCE]:
         heading(f"\n{a} × {b}")
         own = sorted((r for r in rows if r.column == a and r.other == b), key=lambda r: -r.estimate)
         shown = [[r.value or MISSING, r.other_value or MISSING, *r.shares] for r in own[: min(most, 8)]]
         columns([a, b, "estimate", "from", "to"], shown, numbers=3)
-    if len(pairs) > SHOWN_TABLES:
-        story(f"… and {len(pairs) - SHOWN_TABLES} more tables of two columns (--csv, --json)")
+    if len(pairs) > AT_A_GLANCE:
+        story(f"… and {len(pairs) - AT_A_GLANCE} more tables of two columns (--csv, --json)")
 
 
 def estimate_document(found: BundleEstimate, rows: Sequence[Cell], confidence: float, csv_file: Path | None) -> Record:

@@ -27,7 +27,7 @@ from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
 from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Mechanism, known
-from sfumato.tolerances import LEAST
+from sfumato.tolerances import LEAST, NAMED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,9 +40,20 @@ if TYPE_CHECKING:
 
 
 Apply = Callable[[Floats], Floats]
-EM_ROUNDS = 20_000
-EM_WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
-EM_CLOSE = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+
+
+@dataclass(frozen=True, slots=True)
+class Ascent:
+    """How long EM goes on."""
+
+    rounds: int = 20_000
+    work: int = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
+    # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+    close: float = 1e-2
+    least: float = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
+
+
+EM = Ascent()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +75,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     p, best, stretch = start / start.sum(), -np.inf, 1.0
     seen = f > 0
     gap = np.inf
-    for count in range(1, max(100, min(EM_ROUNDS, EM_WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
+    for count in range(1, max(100, min(EM.rounds, EM.work // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
         q = forward(p)
         if np.any(q[seen] <= 0):
             raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
@@ -73,7 +84,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
         if value >= best:
             best, kept, slope, stretch = value, p, g, stretch * 1.3
             gap = n * float(max(g.max() - 1, 0.0))
-            if gap <= EM_CLOSE:
+            if gap <= EM.close:
                 break
         else:
             stretch = 1.0
@@ -118,7 +129,6 @@ def _spread(side: Inversion) -> float:
 
 
 METHODS = ("auto", "inverse", "em")
-NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
 
 
 @overload
@@ -229,10 +239,10 @@ def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tupl
     start = design
     if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
         start = on_simplex(whole.raw).ravel()
-    start = np.maximum(start, NEVER_ZERO / start.size)
+    start = np.maximum(start, EM.least / start.size)
     fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
     short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
-    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM_CLOSE else ""
+    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM.close else ""
 
 
 def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
@@ -252,7 +262,6 @@ def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
 # --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
 
 
-CELLS_NAMED = 6  # cells that a sentence lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +316,11 @@ def _cells(mechanism: Mechanism, known: Mask) -> str:
     if lost.size == known.size:
         return "No single cell can."
     shown = []
-    for x in lost[:CELLS_NAMED]:
+    for x in lost[:NAMED]:
         s, u = divmod(int(x), mechanism.useful.size)
         both = f"{mechanism.secret.text(s)} · " if known.ndim == 2 else ""
         shown.append(both + mechanism.useful.text(u))
-    more = f" and {lost.size - CELLS_NAMED} more" if lost.size > CELLS_NAMED else ""
+    more = f" and {lost.size - NAMED} more" if lost.size > NAMED else ""
     return f"These cells cannot: {', '.join(shown)}{more}." if lost.size else "Every cell can."
 
 

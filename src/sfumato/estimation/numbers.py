@@ -111,9 +111,16 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
 # --- logistic regression on categorical columns, from an estimated table instead of rows ------------------------------
 
 
-SCORE_ROUNDS = 100
-SCORE_CLOSE = 1e-10  # of the score: Newton's method has ended
-FARTHEST = 20.0  # of a step in any coefficient: further is the way to infinity
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How long Newton's method goes on for a regression."""
+
+    rounds: int = 100
+    close: float = 1e-10  # of the score: Newton's method has ended
+    farthest: float = 20.0  # of a step in any coefficient: further is the way to infinity
+
+
+SCORING = Scoring()
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +212,7 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
         eta = x @ b
         return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
 
-    for _ in range(SCORE_ROUNDS):
+    for _ in range(SCORING.rounds):
         mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
         score = x.T @ (yes * (1 - mu) - no * mu)
         h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
@@ -213,13 +220,13 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
             np.linalg.cholesky(h)
         except np.linalg.LinAlgError:
             return beta, False
-        if np.abs(score).max() < SCORE_CLOSE:
+        if np.abs(score).max() < SCORING.close:
             return beta, True
         step = np.linalg.solve(h, score)
         size = 1.0
         while size > 1e-6 and likelihood(beta + size * step) < likelihood(beta):
             size /= 2
         beta = beta + size * step
-        if np.abs(beta).max() > FARTHEST:
+        if np.abs(beta).max() > SCORING.farthest:
             return beta, False
     return beta, False

@@ -30,10 +30,18 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.releasing.wishes import BinWish
 
-MOST_CHOSEN_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
-ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
-MOST_CATEGORIES = 64  # of a categorical column
-RIVALS = 3  # useful columns from which on a bundle is another thing than one mechanism
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """Which columns are chosen where nobody named them."""
+
+    cells: int = 1_000  # of the table of secret and useful columns, where nobody named them
+    rows: int = 5  # on average at least, or the confidence ball is too wide to be of use
+    categories: int = 64  # of a categorical column
+    rivals: int = 3  # useful columns from which on a bundle is another thing than one mechanism
+
+
+CHOOSING = Choosing()
 CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
 
@@ -94,7 +102,7 @@ def chosen(
 
 def has_rival(wishes: Wishes) -> bool:
     """Whether a bundle for the columns that were named is weighed against one mechanism for all of them."""
-    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS
+    return wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals
 
 
 def as_bundle(basis: Source, wishes: Wishes) -> bool:
@@ -108,7 +116,7 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
     for name in (name for name, there in given.items() if there):
         single = option("--columns one", "columns='one'")
         raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle", next=f"Leave out {single}.")
-    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS and not fits_one_table(basis, wishes)
+    return wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals and not fits_one_table(basis, wishes)
 
 
 def fits_one_table(basis: Source, wishes: Wishes) -> bool:
@@ -116,7 +124,7 @@ def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     for name in (*wishes.secret, *wishes.useful):
         find_column(name, basis.columns, basis.name)
     sizes = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
-    return math.prod(size or MOST_CATEGORIES for size in sizes.values()) <= MOST_CELLS
+    return math.prod(size or CHOOSING.categories for size in sizes.values()) <= MOST_CELLS
 
 
 NUMBERS = "(a single value, or too many to be categories)"
@@ -139,12 +147,12 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     """Categorical columns among `other`, smallest first, as long as their table with the secret has few enough cells
     and each column is worth something.
 
-    A column is categorical when it has 2 to MOST_CATEGORIES labels after binning and grouping of rare ones.
+    A column is categorical when it has 2 to CHOOSING.categories labels after binning and grouping of rare ones.
     """
     names = [*wishes.secret, *other]
     labels, rows = label_counts(source, names)
     sizes = {name: size_of(labels[name], wishes, name, rows) for name in names}
-    limit = min(MOST_CHOSEN_CELLS, max(rows // ROWS_IN_A_CELL, 4))
+    limit = min(CHOOSING.cells, max(rows // CHOOSING.rows, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
     secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
@@ -166,7 +174,7 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
 
 
 def _categorical(size: int | None) -> bool:
-    return size is not None and 2 <= size <= MOST_CATEGORIES
+    return size is not None and 2 <= size <= CHOOSING.categories
 
 
 def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> float:
@@ -240,5 +248,5 @@ def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int)
 def _dated(labels: Counter[Label] | None, part: str) -> set[str]:
     """The parts of dates among labels; where they are too many to have been counted, as many as there may be."""
     if labels is None:
-        return {str(i) for i in range(MOST_CATEGORIES)}
+        return {str(i) for i in range(CHOOSING.categories)}
     return {spelled(x, part) for x in labels if x is not None}

@@ -18,6 +18,7 @@ from sfumato.libraries import pyarrow
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.file_formats import NULL_PARTITION
 from sfumato.sources.places import DELIMITERS, Where, packing_of, suffix_of
+from sfumato.tolerances import BYTES_AT_ONCE, ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
 
-GROUP_ROWS = 1 << 20  # rows of a Parquet row group
-GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
 Open: TypeAlias = "Callable[[str], NativeFile]"  # the name of a file in a folder ('': the only one) → its stream
 
 
@@ -85,7 +84,7 @@ class ParquetOutput:
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.waiting.append(batch)
-        if sum(b.num_rows for b in self.waiting) >= GROUP_ROWS or self.held >= GROUP_BYTES:
+        if sum(b.num_rows for b in self.waiting) >= ROWS_AT_ONCE or self.held >= BYTES_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
@@ -233,7 +232,7 @@ class PartitionedOutput:
         for place, count in zip(places.dictionary.to_pylist(), counts.tolist(), strict=True):
             self._file(f"{place}/part-0.parquet").write(sorted_rows.slice(start, count))
             start += count
-        while sum(f.held for f in self.files.values()) > GROUP_BYTES:  # all files together hold what one may
+        while sum(f.held for f in self.files.values()) > BYTES_AT_ONCE:  # all files together hold what one may
             max(self.files.values(), key=lambda f: f.held).flush()
 
     def _whole(self, batch: pa.RecordBatch) -> None:

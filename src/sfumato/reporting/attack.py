@@ -17,7 +17,7 @@ from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.measures import Measure, lines_of, seen_from_secret
 from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth, witnessed
-from sfumato.tolerances import CHANNEL, EXPONENT
+from sfumato.tolerances import AT_A_GLANCE, CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -93,7 +93,6 @@ def promised(
     )
 
 
-SUSPECTS = 12  # values of the secret that are listed
 MEASURES: dict[Measure, str] = {
     LDP(): "the most that an output changes the odds between two values",
     LIP(): "the most that an output changes the belief in a value, up or down",
@@ -139,7 +138,7 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
             joint.secret.text(int(kept[i])), float(ps[kept[i]]), float(after[:, i].min()), float(after[:, i].max()),
             worst_belief(float(ps[kept[i]]), claim.epsilon, claim.notion)
             if claim is not None and bounded(claim.notion) else None,
-        ) for i in order[:SUSPECTS]
+        ) for i in order[:AT_A_GLANCE]
     )
     level = LDP().of(seen[:, kept]).value
     return Attack(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from sfumato.mechanism import Claim, Mechanism, Unary
 from sfumato.mechanism.law import scale
 from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
+from sfumato.tolerances import PICTURED
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
@@ -42,15 +44,22 @@ def _plain(p: Floats, n: int) -> float:
 # can draw the same curve.
 
 
-CURVE_STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
-CURVE_POINTS = 61  # of the line of the limit
-FEW_CELLS = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
-SOME_CELLS = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
-CURVE_CELLS = 200_000  # beyond which closed forms are left out
+@dataclass(frozen=True, slots=True)
+class CurveShown:
+    """What a page shows of the trade-off."""
+
+    stops: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+    points: int = 61  # of the line of the limit
+    few: int = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
+    some: int = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
+    most: int = 200_000  # beyond which closed forms are left out
+    named: int = 4  # values of the secret whose shares are offered as beliefs
+
+
+CURVE = CurveShown()
 CLOSED = ("grr", "srr", "ir", "cr")  # the information of sue and oue takes too long to sum at every stop
 OPTIMISED = ("ballopt", "polyopt", "nr")
 SEARCHED = ("ballopt", "polyopt")  # by work, not by time: the same curve on every machine
-NAMED_VALUES = 4  # values of the secret whose shares are offered as beliefs
 
 
 def most_bits(mechanism: Mechanism, claim: Claim, joint: Joint, epsilon: float) -> float:
@@ -66,12 +75,12 @@ def curve_of(
     if claim is None or claim.notion == "leakage":
         return None
     stops = _stops(claim.epsilon)
-    ends = np.linspace(0, stops[-1], CURVE_POINTS)
+    ends = np.linspace(0, stops[-1], CURVE.points)
 
     def limit(epsilon: float) -> float:
         return most_bits(mechanism, claim, joint, epsilon)
 
-    shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:NAMED_VALUES]]
+    shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:CURVE.named]]
     usual = [("", "", 0, p) for p in USUAL_BELIEFS]
     priors = [(f"{lead}{percent(p, digits)}{more}", p) for lead, more, digits, p in (*usual, *shares)]
     return Curve(
@@ -86,8 +95,8 @@ def curve_of(
 
 def _stops(epsilon: float) -> tuple[float, ...]:
     """Levels to look at, with the promised one among them and room above it."""
-    more = tuple(epsilon * x for x in (1.5, 2.0) if CURVE_STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
-    return tuple(sorted({*CURVE_STOPS, epsilon, *more}))
+    more = tuple(epsilon * x for x in (1.5, 2.0) if CURVE.stops[-1] < epsilon * x <= LARGEST_EPSILON)
+    return tuple(sorted({*CURVE.stops, epsilon, *more}))
 
 
 def _series(
@@ -95,16 +104,16 @@ def _series(
 ) -> tuple[Series, ...]:
     claim, method = mechanism.claim, mechanism.method
     assert claim is not None
-    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > CURVE_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
+    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > CURVE.most or len(joint.p_secret.nonzero()[0]) < 2:
         return ()
     cells, both = joint.p.size, mechanism.reads == "both"
-    quick = method in CLOSED and (cells <= SOME_CELLS or method in ("grr", "srr"))
+    quick = method in CLOSED and (cells <= CURVE.some or method in ("grr", "srr"))
     out = []
-    if quick or (method in OPTIMISED and both and cells <= FEW_CELLS):
+    if quick or (method in OPTIMISED and both and cells <= CURVE.few):
         out.append(_along(mechanism, joint, stops, n, "own", "this method", (method,), here=here))
     elif claim.notion != "ldp":
-        names = ("grr",) if not both else ("ir", "srr", "cr") if cells <= SOME_CELLS else ("srr",)
-        label = "the best simple method" if cells <= SOME_CELLS else "a simple method"
+        names = ("grr",) if not both else ("ir", "srr", "cr") if cells <= CURVE.some else ("srr",)
+        label = "the best simple method" if cells <= CURVE.some else "a simple method"
         out.append(_along(mechanism, joint, stops, n, "simple", label, names))
     if (method, claim.notion) != ("grr", "ldp"):
         out.append(_along(mechanism, joint, stops, n, "plain", "plain randomised response", ("grr",), "ldp"))
@@ -148,7 +157,6 @@ def _best(
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
 
 
-PICTURED = 24  # rows and columns of the picture
 
 
 def heat_of(mechanism: Mechanism) -> Heat:

@@ -41,6 +41,7 @@ from sfumato.reporting.figures import (
     Seal,
     SideFigures,
 )
+from sfumato.tolerances import PICTURED
 from sfumato.uncertainty import Anything
 from sfumato.utility import mutual_information
 
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-TABLE_CELLS = 24  # cells of the table that are listed
 
 
 def _bits(nats: float) -> float:
@@ -107,7 +107,7 @@ def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideF
     known, true = bool(found.identifiable.cells.all()), None
     if truth is not None:
         true = truth.p if m.reads == "both" else truth.p_useful
-    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, TABLE_CELLS)
+    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, PICTURED)
 
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:

@@ -24,6 +24,7 @@ from sfumato.reporting.bundle_figures import Truth, bundle_facts
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
+from sfumato.tolerances import NAMED
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -72,7 +73,6 @@ def write_reports(
     return tuple(pages)
 
 
-FEW_SHOWN = 6  # values of a column on the first screen
 UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
 
 
@@ -102,7 +102,7 @@ def page(found: Facts) -> str:
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, few=FEW_SHOWN, data=_data(found), script=script, style=_text("page.css"),
+        f=found, w=words(found), vague=VAGUE, few=NAMED, data=_data(found), script=script, style=_text("page.css"),
         script_hash=f"sha256-{digest}"
     ))
 

@@ -157,7 +157,7 @@ def apart(found: Mapping[str, float], printed: Mapping[str, float], digits: int 
 
 
 TICKS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, np.inf)
-STEPS = 24
+CONTOURS = 24
 
 
 def place(orders: Floats) -> Floats:
@@ -184,7 +184,7 @@ def _surface(figure: Figure, axes: Axes, found: LeakageMap) -> None:
     corner = float(found.values[-1, -1])
     top = 2 * corner if np.isfinite(corner) and corner > 0 else float(finite.max(initial=1e-9))
     low = float(max(finite.min(initial=top), 1e-12))
-    levels = np.linspace(0 if low < 0.5 * top else low, max(top, low * 1.001), STEPS)
+    levels = np.linspace(0 if low < 0.5 * top else low, max(top, low * 1.001), CONTOURS)
     shown = np.where(np.isfinite(values), np.minimum(values, levels[-1]), levels[-1])
     x, y = place(found.alphas), place(found.betas)
     norm = matplotlib.colors.Normalize(levels[0], levels[-1])

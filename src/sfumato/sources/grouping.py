@@ -13,6 +13,7 @@ from sfumato.alphabet import Column, Floats, Ints, Label, spelled
 from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
 from sfumato.sources.arrow import as_labels, encode_column, numbers_of, plain_numbers
+from sfumato.tolerances import ROWS_AT_ONCE
 
 FEW_NUMBERS = 20  # distinct numbers up to which each stays a label of its own
 USUAL_BINS = 5  # that numbers are cut into when nobody says how
@@ -158,7 +159,6 @@ def with_labels(known: Counter[Label] | None, values: pa.Array, name: str) -> Co
 
 
 MOST_DISTINCT = 100_000  # distinct values in one column; more is almost surely a mistake
-MERGE_ROWS = 1 << 20  # partial counts are merged when they reach this many rows
 Rules = Mapping[str, Floats | str]  # for some columns: the inner edges of its bins, or the part of its dates
 
 
@@ -173,7 +173,7 @@ def grouped(source: Source, names: list[str], rules: Rules, missing: str) -> pa.
         parts.append(_counted(pa.table(labels, names=keys(names)), len(names)))
         pending += parts[-1].num_rows
         first_row += batch.num_rows
-        if pending > MERGE_ROWS:
+        if pending > ROWS_AT_ONCE:
             parts = [_merged(parts, names)]
             pending = parts[0].num_rows
     return _merged(parts, names)

@@ -31,6 +31,7 @@ from sfumato.sources.grouping import (
     with_labels,
     with_numbers,
 )
+from sfumato.tolerances import AT_A_GLANCE, DRAWN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Asked
 
 BARS = 48  # of a histogram of numbers
-LISTED_VALUES = 12  # values that a card lists; the others are one bar
-GROUPS = 60  # values or bins that are drawn while somebody edits them
 KINDS = {
     "number": "numbers", "category": "categories", "date": "dates", "identifier": "a name or number of its own in most "
     "rows", "constant": "a single value", "other": "too many different values to count",
@@ -128,8 +127,8 @@ class Card:
         if self.labels is None or self.kind in ("number", "identifier"):
             return []
         order = self.labels.most_common()
-        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:LISTED_VALUES]]
-        rest = order[LISTED_VALUES:]
+        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:AT_A_GLANCE]]
+        rest = order[AT_A_GLANCE:]
         if rest:
             shown.append({"label": f"{len(rest):,} others", "rows": sum(n for _, n in rest), "rest": True})
         return shown
@@ -163,7 +162,7 @@ class Card:
             few = least is not None and label is not None and n < (least * self.rows if 0 < least < 1 else least)
             text = label if not isinstance(rule, str) or label is None else spelled(label, rule)
             held["other" if few else MISSING if text is None else text] += n
-        return [{"label": x, "rows": n, "rest": x == "other"} for x, n in held.most_common(GROUPS)]
+        return [{"label": x, "rows": n, "rest": x == "other"} for x, n in held.most_common(DRAWN)]
 
     def _bins(self, rule: int | list[float] | None) -> list[Record]:
         if self.numbers is None or (isinstance(rule, int) and rule < 2):

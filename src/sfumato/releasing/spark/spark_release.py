@@ -44,8 +44,8 @@ from sfumato.releasing.spark import by_id, by_value
 from sfumato.releasing.spark.by_id import check_order, check_repeatable
 from sfumato.releasing.spark.reading import as_columns, check_kinds, output_names
 from sfumato.releasing.spark.tasks import Batches
-from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.data_frames import clear_errors, worker_errors
+from sfumato.tolerances import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
@@ -152,11 +152,11 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Batches) -> Batc
 
 
 def _row_groups(batches: Batches) -> Iterator[pa.Table]:
-    """Batches gathered to row groups of GROUP_ROWS."""
+    """Batches gathered to row groups of ROWS_AT_ONCE."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= GROUP_ROWS:
+        if sum(b.num_rows for b in waiting) >= ROWS_AT_ONCE:
             yield pa.Table.from_batches(waiting)
             waiting = []
     if waiting:
