@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 from sfumato.alphabet import Alphabet
-from sfumato.certification.certificate import PROVED, Certificate, DeferredLevel, certificate
+from sfumato.certification.certificate import PROVED, Certificate, certificate, known
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import check_confidence, confirm, proved, target_of
 from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
@@ -246,8 +246,8 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
     witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    proof = DeferredLevel.known(level, witness)
-    return Certificate("rldp", claim.assuming, claim.epsilon, proof, outside, claim.title, (), basis)
+    proof = known((level, witness))
+    return Certificate("rldp", claim.assuming, claim.epsilon, proof, known(outside), claim.title, (), basis)
 
 
 def _about(bundle: Bundle, part: Mechanism) -> Mechanism:

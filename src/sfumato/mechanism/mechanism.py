@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, Labels
 from sfumato.decimals import at_most, nats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import plot_mechanism
@@ -238,6 +238,11 @@ class Mechanism:
         from sfumato.mechanism.file import save
 
         return save(self, path, force=force)
+
+    def rows_of(self, outputs: Ints) -> Floats:
+        """Q(y|·) of some outputs, as [y, x]."""
+        rows = [np.asarray(self.law.row(int(y)), float).ravel() for y in outputs]
+        return np.stack(rows) / scale(self.law.bits)
 
     def mean_law(self, joint: Joint) -> Floats | None:
         """P(y) under a joint, or None when the outputs cannot be listed."""

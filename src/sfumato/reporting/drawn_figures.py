@@ -15,7 +15,6 @@ from sfumato.errors import LARGEST_EPSILON, InputError
 from sfumato.estimation.estimates import foreseen_errors
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Unary
-from sfumato.mechanism.law import scale
 from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.tolerances import PICTURED
@@ -173,7 +172,7 @@ def heat_of(mechanism: Mechanism) -> Heat:
         what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
         return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
     rows, mean = _shown_outputs(mechanism, columns, inputs, outputs)
-    values = np.stack([np.asarray(law.row(int(y)), float).ravel()[columns] for y in rows]) / scale(law.bits)
+    values = mechanism.rows_of(rows)[:, columns]
     if law.meaning == "symbol":
         order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
         rows, values = rows[order], values[order]
@@ -223,8 +222,7 @@ def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
     if mechanism.joint is None or not all(name == f"y{y}" for name, y in zip(names, rows, strict=True)):
         return names  # nothing is known of where they come from, or they have names of their own
     p = mechanism.input_law(mechanism.joint)
-    return [f"{stands_for(mechanism, np.asarray(mechanism.law.row(int(y)), float).ravel() * p)} ({name})"
-            for y, name in zip(rows, names, strict=True)]
+    return [f"{stands_for(mechanism, q * p)} ({name})" for q, name in zip(mechanism.rows_of(rows), names, strict=True)]
 
 
 def stands_for(mechanism: Mechanism, weights: Floats) -> str:
