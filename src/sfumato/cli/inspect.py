@@ -49,27 +49,35 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
         return inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)
     if as_json:
-        document({
-            "file": file, "checksum": m.checksum, "method": m.method, "reads": m.reads,
-            "claim": None if m.claim is None else m.claim.sentence,
-            "promises": [told.sentence for told in sf.promises(m)],
-            "secret": [_column_record(c) for c in m.secret.columns],
-            "useful": [_column_record(c) for c in m.useful.columns],
-            "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
-            "meaning": m.law.meaning, "design_data": _design_record(m),
-            "posterior": [{"output": o, "cells": [{"cell": c, "p": p} for c, p in cells]} for o, cells in meanings],
-        })
+        document(_record(file, m, meanings))
         return None
-    pairs([
+    pairs(_lines(file, m))
+    _show(m, meanings)
+    return None
+
+
+def _record(file: Path, m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> Record:
+    return {
+        "file": file, "checksum": m.checksum, "method": m.method, "reads": m.reads,
+        "claim": None if m.claim is None else m.claim.sentence,
+        "promises": [told.sentence for told in sf.promises(m)],
+        "secret": [_column_record(c) for c in m.secret.columns],
+        "useful": [_column_record(c) for c in m.useful.columns],
+        "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
+        "meaning": m.law.meaning, "design_data": _design_record(m),
+        "posterior": [{"output": o, "cells": [{"cell": c, "p": p} for c, p in cells]} for o, cells in meanings],
+    }
+
+
+def _lines(file: Path, m: Mechanism) -> list[tuple[str, str]]:
+    return [
         ("file", str(file)),
         ("method", f"{m.method}, reads {'secret and useful' if m.reads == 'both' else 'useful'} columns"),
         ("claims", m.claim.sentence if m.claim else "nothing"),
         *(("that is", told.sentence) for told in sf.promises(m)),
         *(("secret", _column(c)) for c in m.secret.columns), *(("useful", _column(c)) for c in m.useful.columns),
         ("law", _law(m)), ("design data", _design(m)), ("checksum", m.checksum),
-    ])
-    _show(m, meanings)
-    return None
+    ]
 
 
 def _column_record(c: Column) -> Record:
@@ -182,11 +190,17 @@ def verify(file: Path, as_json: bool) -> None:
             f"proved{'; worst at ' + at if at else ''}", next="Do not release with it.", where=file,
         )
     certification.confirm(mechanism)
-    if as_json:
-        return
+    if not as_json:
+        _tell(file, mechanism, found, mechanism.claim.sentence, at)
+
+
+def _tell(
+    file: Path, mechanism: Mechanism | sf.Bundle, found: certification.Certificate, claimed: str, at: str
+) -> None:
+    """A claim that holds, for people: what was proved, where it is worst, and what it means."""
     outside = [(f"at {where}", level(x)) for where, x in found.elsewhere.items()]
     pairs([
-        ("holds", mechanism.claim.sentence),
+        ("holds", claimed),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
         *([("rests on", found.basis)] if found.basis != certification.PROVED else []),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints, find_column
+from sfumato.alphabet import Alphabet, Column, Floats, Ints
 from sfumato.drawing.manifest import (
     DECODES,
     METADATA_KEY,
@@ -206,8 +206,7 @@ def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     columns, size, count = reader = _reader(mechanism, decode)
     if source.sums is None:
         return _added(source.batches(columns), reader, decode)
-    for name in columns:
-        find_column(name, source.columns, source.name)
+    source.find(*columns)
     few = decode != "symbols" or mechanism.law.meaning != "subset"
     return Tally(*_counted_there(source, columns, size, count, few=few), decode)
 

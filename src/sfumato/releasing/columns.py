@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.alphabet import Alphabet, Column, find_column, spelled
+from sfumato.alphabet import Alphabet, Column, spelled
 from sfumato.designers.aiming import LITTLE, Closed
 from sfumato.designers.base import Task
 from sfumato.designers.splitting import split
@@ -91,8 +91,7 @@ def chosen(
 
     Rules for columns that were not taken are dropped, since nobody asked for these columns.
     """
-    for name in (*wishes.secret, *wishes.useful):
-        find_column(name, basis.columns, basis.name)
+    basis.find(*wishes.secret, *wishes.useful)
     if wishes.useful:
         return wishes, None
     other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
@@ -121,9 +120,8 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
 
 def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     """Whether the columns named make a table that one mechanism can be designed for."""
-    for name in (*wishes.secret, *wishes.useful):
-        find_column(name, basis.columns, basis.name)
-    sizes = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
+    basis.find(*wishes.secret, *wishes.useful)
+    sizes, _ = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
     return math.prod(size or CHOOSING.categories for size in sizes.values()) <= MOST_CELLS
 
 
@@ -133,7 +131,7 @@ LARGE = "would make too many cells: with them some column would be worth less th
 
 def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
     """Every categorical column among `other`."""
-    sizes = label_sizes(source, wishes, other)
+    sizes, _ = label_sizes(source, wishes, other)
     taken = tuple(c for c in other if _categorical(sizes[c]))
     if not taken:
         raise InputError(
@@ -149,21 +147,19 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
 
     A column is categorical when it has 2 to CHOOSING.categories labels after binning and grouping of rare ones.
     """
-    names = [*wishes.secret, *other]
-    labels, rows = label_counts(source, names)
-    sizes = {name: size_of(labels[name], wishes, name, rows) for name in names}
+    sizes, rows = label_sizes(source, wishes, [*wishes.secret, *other])
     limit = min(CHOOSING.cells, max(rows // CHOOSING.rows, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
     secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
     if 2 * math.prod(secrets) > limit:
         raise InputError(_too_many(source, wishes, sizes, limit))
-    taken: list[str] = []
+    few, taken = math.prod(secrets), dict[str, int]()
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
-        if _categorical(sizes[name]):
-            table, few = [sizes[n] or 0 for n in (*taken, name)], math.prod(secrets)
-            if few * math.prod(table) <= limit and (not taken or worth(rows, few, table, wishes) >= LITTLE):
-                taken.append(name)
+        table = [*taken.values(), sizes[name] or 0]
+        fits = _categorical(sizes[name]) and few * math.prod(table) <= limit
+        if fits and (not taken or worth(rows, few, table, wishes) >= LITTLE):
+            taken[name] = table[-1]
     if not taken:
         raise InputError(
             f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells",
@@ -195,10 +191,11 @@ def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> flo
     return least * split(rows, *joint.shape, epsilon, max(wishes.at_most or epsilon, epsilon)).times
 
 
-def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> dict[str, int | None]:
-    """How many labels each column will have after binning and grouping; None when it is not categorical."""
+def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> tuple[dict[str, int | None], int]:
+    """How many labels each column will have after binning and grouping (None when it is not categorical), and all rows.
+    """
     labels, rows = label_counts(source, names)
-    return {name: size_of(labels[name], wishes, name, rows) for name in names}
+    return {name: size_of(labels[name], wishes, name, rows) for name in names}, rows
 
 
 def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limit: int) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato import designers, estimation, releasing
-from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
 from sfumato.designers.aiming import Foreseen, foreseen
@@ -149,9 +148,7 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = divided(basis, fraction, seed), "split"
-    for name in wishes.public:
-        if name != EVERY:
-            find_column(name, basis.columns, basis.name)
+    basis.find(*(name for name in wishes.public if name != EVERY))
     if wishes.tables and not wishes.useful:
         named = dict.fromkeys(name for table in wishes.tables for name in table if name not in wishes.secret)
         wishes = replace(wishes, useful=tuple(named))

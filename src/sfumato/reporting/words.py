@@ -236,18 +236,22 @@ def _before(f: Facts) -> tuple[str, str]:
     )
 
 
+def _worth_of_parts(f: Facts) -> str:
+    alone = [p for p in f.precision if " × " not in p.name]
+    worst = max(alone, key=lambda p: p.error or 0.0)
+    return (
+        "Shares of every column, and of every two that a part holds together, can be estimated without bias; all "
+        f"tables agree on the columns they share. The {worst.n:,} rows are worth "
+        f"{max(float(np.mean([p.equal or 0 for p in alone])), 1):,.0f} unprotected ones for a column, on average."
+    )
+
+
 def _worth(f: Facts) -> tuple[str, ...]:
     """What the rows are worth to an analyst."""
     if not f.precision:
         return ("The mechanism file holds no design data, so how exact estimates will be is not known beforehand.",)
     if f.parts:
-        alone = [p for p in f.precision if " × " not in p.name]
-        worst = max(alone, key=lambda p: p.error or 0.0)
-        return (
-            "Shares of every column, and of every two that a part holds together, can be estimated without bias; all "
-            f"tables agree on the columns they share. The {worst.n:,} rows are worth "
-            f"{max(float(np.mean([p.equal or 0 for p in alone])), 1):,.0f} unprotected ones for a column, on average.",
-        )
+        return (_worth_of_parts(f),)
     useful = f.precision[-1]
     if useful.error is None:
         return ("The mechanism is too large for the exactness of estimates to be worked out for this page.",)

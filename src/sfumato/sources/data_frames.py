@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato import errors
-from sfumato.alphabet import Ints, find_column
+from sfumato.alphabet import Ints
 from sfumato.errors import At, DataError, InputError, SfumatoError, option
 from sfumato.libraries import narwhals as nw
 from sfumato.libraries import pyspark
@@ -138,7 +138,7 @@ def expanded(source: Source, counts: str) -> Source:
     In the order of the table one person more in a cell would move everybody behind it: released rows, which stand in
     the order of the people, would then tell of each cell how many it holds.
     """
-    find_column(counts, source.columns, source.name)
+    source.find(counts)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = [*coded, *(() if counts in coded else (counts,))]

@@ -109,19 +109,24 @@ def dialect_of(stream: Readable, name: str, own: str, said: Said) -> tuple[Diale
         raise InputError(f"the header of {name} is not written in {encoding}", next=f"Say which it has ({ENCODING}).")
     skipped = len(re.findall(r"\r\n|\r|\n", text[:at]))
     reading = looked(header, records, said.na, comma=delimiter == ",", decimal=said.decimal, dates=said.dates)
-    told = [f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []
-    told += [f"it is read as {SPOKEN.get(encoding, encoding)}"] if encoding != "utf-8" else []
-    told += [f"{skipped} lines above the header are passed over"] if skipped > 1 else []
-    told += ["1 line above the header is passed over"] if skipped == 1 else []
     guessed = []
     if said.encoding is None and encoding in OTHER_SCRIPTS:
         guessed += [Guess(f"the encoding {encoding}", "encoding", encoding)]
     if said.delimiter is None and mark is None and delimiter != _by_header(lines, own):
         guessed += [Guess(f"the delimiter {delimiter!r}", "delimiter", delimiter)]
-    return Dialect(
-        encoding, delimiter, skipped, tuple(header),
-        replace(reading, said=(*told, *reading.said), guessed=(*guessed, *reading.guessed)),
-    ), data
+    told = (*_unusual(delimiter, own, encoding, skipped), *reading.said)
+    meant = replace(reading, said=told, guessed=(*guessed, *reading.guessed))
+    return Dialect(encoding, delimiter, skipped, tuple(header), meant), data
+
+
+def _unusual(delimiter: str, own: str, encoding: str, skipped: int) -> list[str]:
+    """What is not as the suffix of the file says, for whoever gave it."""
+    above = "1 line above the header is" if skipped == 1 else f"{skipped} lines above the header are"
+    return [
+        *([f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []),
+        *([f"it is read as {SPOKEN.get(encoding, encoding)}"] if encoding != "utf-8" else []),
+        *([f"{above} passed over"] if skipped else []),
+    ]
 
 
 def _beginning(stream: Readable, name: str) -> tuple[bytes, bool]:

@@ -98,10 +98,13 @@ class Source:
         if twice:
             raise InputError(f"has more than one column named {twice[0]!r}; names must differ", where=self.name)
 
+    def find(self, *names: str) -> list[str]:
+        """The columns by these names, or an error that suggests the nearest."""
+        return [find_column(name, self.columns, self.name) for name in names]
+
     def batches(self, coded: Sequence[str], kept: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Batches with the columns asked for; an error if one does not exist or there are no rows."""
-        for name in (*coded, *kept):
-            find_column(name, self.columns, self.name)
+        self.find(*coded, *kept)
         rows = 0
         for batch in self.read(coded, kept):
             if batch.num_rows:
@@ -125,8 +128,7 @@ class Source:
     def check_reading(self, names: Collection[str]) -> None:
         """Refuse columns that are not there, and to read rows that are to be released by what they look like: one of
         them could change how all others are read, and tell of itself in their answers."""
-        for name in names:
-            find_column(name, self.columns, self.name)
+        self.find(*names)
         if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
             what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
             raise InputError(
@@ -210,8 +212,7 @@ def open_source(
 def kept_columns(keep: str | Sequence[str], source: Source, private: Collection[str]) -> tuple[str, ...]:
     """The columns that pass untouched: there, each once, and none of those that are protected."""
     names = [keep] if isinstance(keep, str) else list(keep)
-    for name in names:
-        find_column(name, source.columns, source.name)
+    for name in source.find(*names):
         if name in private:
             raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
     if len(set(names)) != len(names):
