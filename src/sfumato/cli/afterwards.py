@@ -50,7 +50,6 @@ def report(
       sfumato report released.mechanism.json --released released.csv --out page.html
       sfumato report m.json --out m.html
     """
-
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     mechanism = sf.load(file)
@@ -85,7 +84,6 @@ def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | Bun
 
     A law too large to invert gives no estimate, as in the release itself.
     """
-
     beside = drawing.manifest_path(released)
     manifest = drawing.read_manifest(beside) if beside.exists() else None
     try:
@@ -119,7 +117,6 @@ def synthesise(
     Example:
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
-
     law = mechanism_of(released, mechanism)
     files = releasing.Files.beside(out, mechanism=False, report=False)
     files.check([released, mechanism], force=force)

@@ -110,7 +110,6 @@ def _folder(out: Path, targets: list[Where], force: bool) -> None:
 
 
 def _write_table(path: Path, force: bool) -> None:
-
     text = io.BytesIO()
     pyarrow.csv.write_csv(sf.datasets.rows(sf.datasets.adult("sex", "race"), seed=1994), text)
     write_all({path: text.getvalue()}, replace=force)

@@ -81,7 +81,6 @@ def design(
           --epsilon 1 --out m.json
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
-
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
     check_target(out, table if isinstance(table, Path) else None, force=force)
@@ -199,7 +198,6 @@ def compare(
       sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
       sfumato compare adult --secret sex --useful race --out compared
     """
-
     grid = comparing.levels(epsilon, points)
     names = comparing.entrants(joined(methods) or None)
     if out is not None:

@@ -134,7 +134,6 @@ def _estimate_bundle(
     released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
     csv_file: Path | None, force: bool, as_json: bool, wanted: Sequence[Sequence[str]],
 ) -> None:
-
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(released, bundle, method=method, decode=decode)
         rows, asked = table_rows(found, confidence), [found.table(*names) for names in wanted]

@@ -176,7 +176,6 @@ def verify(file: Path, as_json: bool) -> None:
     Example:
       sfumato verify released.mechanism.json
     """
-
     mechanism = sf.load(file)
     if mechanism.claim is None:
         raise ClaimError("claims no privacy: there is nothing to verify", where=file)

@@ -66,7 +66,6 @@ def leak(
     """
     mechanism = sf.load(file)
     if isinstance(mechanism, sf.Bundle):
-
         leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return
     if picture is not None:
@@ -208,7 +207,6 @@ def audit(
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = sf.load(file)
     if isinstance(mechanism, sf.Bundle):
-
         if released is not None or epsilon is not None:
             raise InputError(
                 "is a bundle: its sampler is attacked part by part, at the level that each claims",

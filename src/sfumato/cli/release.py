@@ -127,7 +127,6 @@ def release(
       sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
           --people 'cohort 7' --budget 2
     """
-
     read = read_as(design)
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")

@@ -150,6 +150,15 @@ class Regression:
         return f"<Regression of {self.outcome} = {self.value}>\n{self.effects()!r}"
 
 
+def _either(values: int, code: int, k: int) -> Floats:
+    """Sums of a table's cells, the outcome first: the outcome and not, for each of k combinations of other columns."""
+    cells, at = np.arange(k), np.arange(values * k).reshape(values, k)
+    sums = np.zeros((2 * k, values * k))
+    for value in range(values):
+        sums[cells if value == code else k + cells, at[value]] = 1.0
+    return sums
+
+
 def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     """The logistic regression of the table's first column (being `value`, or not) on all its other columns.
 
@@ -167,16 +176,8 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     code = outcome.code(chosen)
     if not table.identified:
         raise InputError("the table of these columns cannot be identified from the released rows.")
-    x, terms = _design(columns)
-    cells = np.arange(x.shape[0])
-    k = len(cells)
-    m = np.zeros((2 * k, table.p.size))  # outcome and not, for each combination of the other columns
-    at = np.arange(table.p.size).reshape(outcome.size, k)
-    m[cells, at[code]] = 1.0
-    for other in range(outcome.size):
-        if other != code:
-            m[k + cells, at[other]] = 1.0
-    linear = Linear.of(summed(table.inversion, m, (2 * k,)))
+    (x, terms), k = _design(columns), table.p.size // outcome.size
+    linear = Linear.of(summed(table.inversion, _either(outcome.size, code, k), (2 * k,)))
     yes, no = linear.raw[:k], linear.raw[k:]
     beta, ended = _solved(x, yes, no)
     if not ended:

@@ -143,6 +143,18 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
         data = _content(path)
     except OSError as error:
         raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
+    kind = _kind_of(data, path)
+    from sfumato.mechanism import bundle
+
+    made = bundle.decoded(data, path) if kind == bundle.FORMAT else decoded(
+        data, path, MechanismRecord, FORMAT, VERSIONS, mechanism_of)
+    with _as_format_error(path):
+        admitted(data)
+    return made
+
+
+def _kind_of(data: bytes, path: str | os.PathLike[str] | Place) -> str:
+    """The format that a file says it has, if it can be that of a mechanism or a bundle."""
     if not data.lstrip().startswith(b"{"):
         raise FileFormatError(
             "is not a mechanism file", next="That of a release lies beside its table, as NAME.mechanism.json.",
@@ -153,20 +165,14 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     try:
         kind = msgspec.json.decode(data, type=Head).format
     except msgspec.DecodeError:
-        kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
+        return FORMAT  # what is wrong with it is said by the reader of mechanisms
     if kind == MANIFEST:
         beside = re.sub(r"\.manifest\.json$", ".mechanism.json", str(path))
         raise FileFormatError(
             "is the manifest of a release and promises nothing: the mechanism that drew the rows does",
             next=f"It lies beside them{f' as {beside}' if beside != str(path) else ''}.", where=path,
         )
-    from sfumato.mechanism import bundle
-
-    made = bundle.decoded(data, path) if kind == bundle.FORMAT else decoded(
-        data, path, MechanismRecord, FORMAT, VERSIONS, mechanism_of)
-    with _as_format_error(path):
-        admitted(data)
-    return made
+    return kind
 
 
 @contextmanager

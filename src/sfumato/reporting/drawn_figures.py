@@ -166,11 +166,7 @@ def heat_of(mechanism: Mechanism) -> Heat:
     shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
     law = mechanism.law
     if isinstance(law, Unary):
-        on, off = law.chances
-        values = np.where(np.eye(len(columns), dtype=bool), on, off)
-        seen = tuple(off + (on - off) * x for x in shares)
-        what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
-        return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
+        return _heat_of_bits(law, names, inputs, shares)
     rows, mean = _shown_outputs(mechanism, columns, inputs, outputs)
     values = mechanism.rows_of(rows)[:, columns]
     if law.meaning == "symbol":
@@ -187,6 +183,14 @@ def heat_of(mechanism: Mechanism) -> Heat:
         tuple(labels), names, _nested(values), inputs, outputs,
         "the probability of each output (rows) for each input (columns)", len(rows) < outputs, shares, seen,
     )
+
+
+def _heat_of_bits(law: Unary, names: tuple[str, ...], inputs: int, shares: tuple[float, ...]) -> Heat:
+    on, off = law.chances
+    values = np.where(np.eye(len(names), dtype=bool), on, off)
+    seen = tuple(off + (on - off) * x for x in shares)
+    what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
+    return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
 
 
 def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
