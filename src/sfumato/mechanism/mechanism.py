@@ -120,12 +120,10 @@ class Mechanism:
     source: str = "unstated"  # where the design data came from: 'reference', 'split', 'private', 'unstated'
     answers: Column | None = None  # names of the outputs, in the column they are released in; only for symbols
     inputs: int = field(init=False, repr=False)
-    outputs: int = field(init=False, repr=False)
     sealed: bool = field(init=False, repr=False)  # integers as weights: it can be certified, saved and sampled
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inputs", self.law.rows * self.law.useful)
-        object.__setattr__(self, "outputs", self.law.outputs)
         object.__setattr__(self, "sealed", self.law.bits is not None)
         if self.reads not in READS:
             raise InputError("reads must be 'both' or 'useful'", value=self.reads)
@@ -139,6 +137,11 @@ class Mechanism:
                 f"there are names for {self.answers.size} outputs, but the law has {self.law.outputs} of kind "
                 f"{self.law.meaning!r}."
             )
+
+    @cached_property
+    def outputs(self) -> int:
+        """|Y|, which a product of laws has to list."""
+        return self.law.outputs
 
     @property
     def matrix(self) -> Floats | None:

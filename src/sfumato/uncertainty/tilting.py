@@ -41,7 +41,7 @@ NEWTON = Newton()
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Leaning:
     """How the split of the slack between two secrets is followed, by the lean in its log-odds."""
 
     slope: float = -0.5  # of the lean in the log-odds: at first, and where it is too flat to be followed
@@ -52,7 +52,7 @@ class Split:
     close: float = 1e-5
 
 
-SPLIT = Split()
+SPLIT = Leaning()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
