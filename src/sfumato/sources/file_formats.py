@@ -209,8 +209,8 @@ SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 BLANK = (None, "")
 
 
-def sheet_source(where: Where, sheet: str | None, said: Said) -> Source:
-    """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
+def _sheet(where: Where, sheet: str | None) -> tuple[str, list[str], Sequence[Sequence[object]]]:
+    """The name of the sheet that is read, those of the others, and its lines that are not blank."""
     try:
         with opened(where) as file:
             book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
@@ -223,14 +223,19 @@ def sheet_source(where: Where, sheet: str | None, said: Said) -> Source:
         raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name) from None
     if not lines:
         raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
+    return chosen, [name for name in names if name != chosen], lines
+
+
+def sheet_source(where: Where, sheet: str | None, said: Said) -> Source:
+    """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
+    chosen, others, lines = _sheet(where, sheet)
     width = max(i + 1 for row in lines for i, x in enumerate(row) if x not in BLANK)
     columns = [_text(x) or "" for x in lines[0][:width]]
     texts = [[_text(x) or "" for x in row[:width]] for row in lines[1:]]
     table = pa.table([_cells([row[i] for row in lines[1:]]) for i in range(width)], names=columns)
     reading = looked(columns, texts, said.na, comma=True, decimal=said.decimal, dates=said.dates)
-    told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
-        len(names) > 1 and sheet is None
-    ) else ()
+    unsaid = others and sheet is None
+    told = (f"the sheet {chosen!r} is read (others: {', '.join(others)})",) if unsaid else ()
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What is counted as the text of each cell by itself; what is kept with the type of its column."""
