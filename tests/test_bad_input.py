@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, 
     refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")
 
 
-@pytest.mark.parametrize("step", ["sfumato.releasing.session.public_report", "sfumato.reporting.summary.lines_of"])
+@pytest.mark.parametrize("step", ["sfumato.releasing.session.public_report", "sfumato.reporting.lines_of"])
 def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch, step):
     def broken(*args, **options):
         raise RuntimeError(f"about {PRIVATE}")

@@ -170,7 +170,7 @@ def test_no_word_is_shared_between_places():
 
 @pytest.mark.parametrize("parts", [1, 3, 5000])
 def test_an_exchange_brings_every_row_once_and_all_of_a_number_together(parts, monkeypatch):
-    monkeypatch.setattr(answering, "HELD_ROWS", 300)
+    monkeypatch.setattr(answering, "ROWS_AT_ONCE", 300)
     numbers = np.random.default_rng(0).integers(0, 2**64, 300, np.uint64).repeat(3)
     given = pa.record_batch({"n": pa.array(numbers), "text": [None if n % 7 == 0 else str(n) for n in numbers]})
     cut = [p for i in range(0, 900, 100) for p in answering.cut([(given.slice(i, 100), numbers[i : i + 100])], parts)]

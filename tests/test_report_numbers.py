@@ -17,10 +17,11 @@ import sfumato as sf
 from sfumato import datasets
 from sfumato.cli import cli
 from sfumato.mechanism import Claim, Layout, Mechanism, load
-from sfumato.privacy.measures import listed, seen_from_secret
+from sfumato.privacy.measures import seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
-from sfumato.reporting.drawn_figures import CURVE_STOPS, PICTURED
+from sfumato.reporting.drawn_figures import CURVE
+from sfumato.tolerances import PICTURED
 
 BIT = math.log(2)
 
@@ -102,7 +103,7 @@ def test_the_curve_passes_through_the_release_and_stays_below_the_limit(made, fa
     curve = facts.curve
     own, plain = curve.series
 
-    assert curve.stops[curve.chosen] == 1.0 and set(CURVE_STOPS) <= set(curve.stops)
+    assert curve.stops[curve.chosen] == 1.0 and set(CURVE.stops) <= set(curve.stops)
     assert own.bits[curve.chosen] == curve.kept == pytest.approx(made.value / BIT)
     assert own.errors[curve.chosen] == facts.precision[1].error
     for bits, limit in zip(own.bits, curve.limit, strict=True):
@@ -137,7 +138,7 @@ def random_layout(rows, useful, seed):
 def test_a_layout_is_seen_from_the_secret_as_its_matrix_is():
     mechanism = random_layout(3, 4, 1)
     direct = outputs_by_secret(mechanism, mechanism.joint)
-    assert np.allclose(direct, seen_from_secret(mechanism, listed(mechanism), mechanism.joint)[0], atol=1e-12)
+    assert np.allclose(direct, seen_from_secret(mechanism, mechanism.joint)[0], atol=1e-12)
 
 
 def test_a_mechanism_too_large_to_list_has_a_small_page():

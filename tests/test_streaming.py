@@ -117,7 +117,7 @@ def test_a_folder_without_partitions_is_cut_into_files(people, folder, monkeypat
 
 
 def test_memory_that_many_partitions_hold_is_bounded(people, folder, monkeypatch):
-    monkeypatch.setattr(writing, "GROUP_BYTES", 1)
+    monkeypatch.setattr(writing, "BYTES_AT_ONCE", 1)
 
     sf.release(people, SRR, folder / "released", keep=["year"], partition=["year"], seed=2)
 

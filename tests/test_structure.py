@@ -1,6 +1,7 @@
 """The house keeps its shape: imports only go forward, tables and folders agree, names do not hide each other."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from sfumato.utility.information import _BY_KIND
 HOME = Path(sf.__file__).parent
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    "errors", "demand", "processes", "decimals", "tolerances", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
+    "errors", "demand", "libraries", "processes", "decimals", "tolerances", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey",
     "reproduce", "studio", "cli", "__main__",
@@ -76,6 +77,7 @@ def test_imports_only_go_forward(path):
     here = place(path)
     for node in ast.walk(ast.parse(path.read_text())):
         names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+        names = [f"sfumato.{a.name}" for a in node.names] if names == ["sfumato"] else names
         names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
         for name in names:
             if name.startswith("sfumato.") and (there := name.split(".")[1]) in ORDER:
@@ -163,15 +165,20 @@ def test_every_public_name_loads():
         assert getattr(sf, name) is not None
 
 
-def test_public_names_are_all_that_a_package_shows_and_mypy_knows_each_where_it_lives():
+def test_public_names_are_all_that_a_package_shows():
     assert [name for name in dir(sf) if not name.startswith("__")] == sorted(set(sf.__all__) - {"__version__"})
-    typed = {
-        alias.name: node.module for node in ast.walk(ast.parse((HOME / "__init__.py").read_text()))
-        if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
-    assert {name: typed.get(name) for name in sf._HOME if name != "datasets"} == {
-        name: f"sfumato.{home}" for name, home in sf._HOME.items() if name != "datasets"
-    }
+
+
+def test_mypy_knows_each_name_where_it_lives():
+    packages = [p for p in modules() if p.name == "__init__.py" and "on_demand(" in p.read_text()]
+    assert len(packages) > 15
+    for path in packages:
+        package = importlib.import_module(".".join(path.relative_to(HOME.parent).parts[:-1]))
+        guarded = next(n for n in ast.parse(path.read_text()).body if isinstance(n, ast.If))
+        typed = {a.name: n.module for n in guarded.body for a in n.names if a.name != "datasets"}
+        homes = {name: home for name, home in package._homes.items() if name != "datasets"}
+        assert homes == typed, package.__name__
+        assert all(hasattr(package, name) for name in homes)
 
 
 def test_every_law_has_its_information():

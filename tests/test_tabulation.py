@@ -50,7 +50,7 @@ def test_batches_do_not_matter(rows):
 
 
 def test_partial_counts_merge(monkeypatch):
-    monkeypatch.setattr(grouping, "MERGE_ROWS", 5)
+    monkeypatch.setattr(grouping, "ROWS_AT_ONCE", 5)
     monkeypatch.setattr(source_module, "BATCH_ROWS", 7)
     rng = np.random.default_rng(1)
     s, u = rng.integers(0, 3, 500), rng.integers(0, 4, 500)

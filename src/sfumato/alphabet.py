@@ -6,13 +6,15 @@ import datetime
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import sources
+from sfumato.decimals import MISSING
 from sfumato.errors import At, DataError, InputError, unknown
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ Array = npt.NDArray[Any]  # of numbers of any kind
 Real = float | Floats  # one number or many, each for itself
 Index = int | Ints  # of one thing or of many
 Label = str | None  # None: the value is missing
-MISSING = "(missing)"  # how None is shown
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DATE_PARTS = ("year", "quarter", "month", "weekday")  # what a date may be taken for
 SUMS = ("total", "all", "sum", "subtotal", "overall", "grand total")  # labels of rows that add up others
@@ -132,9 +133,7 @@ class Column:
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
         """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""
-        from sfumato.sources.arrow import encode_column
-
-        return encode_column(self, values, first_row)
+        return sources.encode_column(self, values, first_row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +158,11 @@ class Alphabet:
     @classmethod
     def of(cls, *columns: Column) -> Alphabet:
         return cls(tuple(columns))
+
+    @classmethod
+    def written(cls, *alphabets: Alphabet) -> Alphabet:
+        """The columns of several as a released table has them: bins by their text, and nothing but what is listed."""
+        return cls(tuple(replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns))
 
     @classmethod
     def named(cls, name: str, labels: Labels) -> Alphabet:
@@ -190,6 +194,28 @@ class Alphabet:
         if len(self.columns) == 1:
             return self.columns[0].labels
         return tuple(self.label(i) for i in range(self.size))
+
+    def numbers(self) -> Floats | None:
+        """The numbers that the labels of a single column spell, or that stand for its bins; None where there are none.
+
+        A bin is represented by its middle; an outer bin by a point as far beyond its edge as half of its neighbour is
+        wide.
+
+        >>> Alphabet.of(Column.of("age", cuts=[20, 40, 60])).numbers().tolist()
+        [10.0, 30.0, 50.0, 70.0]
+        """
+        column = self.columns[0]
+        if len(self.columns) != 1 or None in column.labels or (column.cuts is not None and len(column.cuts) < 2):
+            return None
+        if column.cuts is not None:
+            first, last = 2 * column.cuts[0] - column.cuts[1], 2 * column.cuts[-1] - column.cuts[-2]
+            edges = np.array([first, *column.cuts, last])
+            return np.asarray((edges[1:] + edges[:-1]) / 2)
+        try:
+            found = np.array([float(str(x)) for x in column.labels])
+        except ValueError:
+            return None
+        return found if np.all(np.isfinite(found)) else None
 
     def code(self, value: object) -> int:
         """The code of a value: plain for one column, a sequence of as many values as there are columns."""

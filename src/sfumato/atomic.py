@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.errors import Named, OutputError, SfumatoError, Spot, option
+from sfumato.libraries import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -89,8 +90,6 @@ class FileDraft:
             return os.fstat(self.descriptor).st_size
 
     def open(self, name: str = "") -> NativeFile:
-        import pyarrow as pa
-
         return pa.OSFile(self.path, "wb")
 
     def fill(self, content: bytes, *, private: bool = False) -> None:
@@ -157,8 +156,6 @@ class FolderDraft:
             return sum(path.stat().st_size for path in self.hidden.rglob("*") if path.is_file())
 
     def open(self, name: str) -> NativeFile:
-        import pyarrow as pa
-
         path = self.hidden / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(str(path), "wb")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
+MISSING = "(missing)"  # how a value that is not there is shown
 BIT = math.log(2)  # of information, in nats
 LEVEL = 10  # digits of a level where it is what one came for
 SHORT = 6  # and where it stands among others
@@ -40,6 +41,15 @@ def with_unit(number: str, unit: str) -> str:
     ('1 nat', '0.5 nats')
     """
     return f"{number} {unit}{'' if number == '1' else 's'}"
+
+
+def nats(x: float, digits: int = SHORT) -> str:
+    """A limit of information, rounded up, with its unit.
+
+    >>> nats(1.0), nats(0.12345601)
+    ('1 nat', '0.123457 nats')
+    """
+    return with_unit(at_most(x, digits), "nat")
 
 
 def near(x: float, digits: int = BITS) -> str:

@@ -1,4 +1,4 @@
-"""Packages whose public names are loaded when they are first asked for, so that a command imports what it needs."""
+"""What is loaded on first use, so that a command imports what it needs: names of packages, and other libraries."""
 
 from __future__ import annotations
 
@@ -34,23 +34,42 @@ class _OnDemand(ModuleType):
         return sorted({*self._homes, *vars(self).get("__all__", ()), *(x for x in vars(self) if x.startswith("__"))})
 
 
+class Library(ModuleType):
+    """A library of others under its own name: it, and each of its modules, is loaded when something of it is used.
+
+    >>> Library("xml").dom.minidom.parseString("<a/>").documentElement.tagName
+    'a'
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)  # those who look at a module from outside do not use it
+        found: object = getattr(loaded(self.__name__), name, None)
+        value = loaded(f"{self.__name__}.{name}") if found is None else found
+        self.__dict__[name] = Library(value.__name__) if isinstance(value, ModuleType) else value
+        return self.__dict__[name]
+
+
 def loaded(module: str) -> ModuleType:
-    """A module of the package; without what designs, an error that says where to get it."""
+    """A module, loaded; without a library that it needs, an error that says where to get it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        from sfumato.errors import MissingPackage
+        from sfumato.errors import MissingPackage  # which needs the package's version, set after this module is loaded
 
         raise MissingPackage.after(error) or error from None
 
 
-def on_demand(package: str, homes: Mapping[str, str]) -> None:
-    """Let a package find its public names in the modules given for them, relative to it where they begin with a dot.
+def on_demand(package: str, homes: Mapping[str, str]) -> list[str]:
+    """Let a package find its public names in the modules that have them, relative to it where they begin with a dot.
 
     >>> import sfumato.privacy
     >>> sfumato.privacy.LDP.__module__
     'sfumato.privacy.ldp'
     """
     module = sys.modules[package]
-    module.__dict__["_homes"] = {name: package + home if home.startswith(".") else home for name, home in homes.items()}
+    places = {home: package + home if home.startswith(".") else home for home in homes}
+    found = {name: places[home] for home, names in homes.items() for name in names.split()}
+    module.__dict__["_homes"] = found
     module.__class__ = _OnDemand
+    return sorted(found)

@@ -69,6 +69,7 @@ def called_public(name: str) -> str:
 LIMIT_OF_TIME = option("--time-limit", "time_limit")
 AS_CATEGORY = option("--missing category", "missing='category'")
 WHOLE = ("scipy", "highspy", "clarabel", "jinja2", "rich")  # what designs and makes pages; not needed to release
+EXTRAS = {"starlette": "studio", "uvicorn": "studio", "matplotlib": "figures", "pyreadstat": "statistics"}
 
 
 class Unsaid(enum.Enum):
@@ -193,20 +194,18 @@ class InputError(SfumatoError, ValueError):
     exit_code = 2
 
 
-class MissingPackage(SfumatoError, ImportError):
+class MissingPackage(InputError, ImportError):
     """Something was asked for that another package does, and it is not installed."""
-
-    exit_code = 2
 
     @classmethod
     def after(cls, error: ModuleNotFoundError) -> MissingPackage | None:
-        """What to say when one of WHOLE could not be imported; None where the error is about something else."""
+        """What to say when a library could not be imported; None where the error is about something else."""
         name = (error.name or "").partition(".")[0]
-        return None if name not in WHOLE else cls(
-            f"this needs {name}, which is not installed",
-            next="Run pip install sfumato. (sfumato-release answers, releases, estimates and verifies; it neither "
-            "designs nor makes pages.)",
+        way = f"Run pip install 'sfumato[{EXTRAS[name]}]'." if name in EXTRAS else (
+            "Run pip install sfumato. (sfumato-release answers, releases, estimates and verifies; it neither designs "
+            "nor makes pages.)"
         )
+        return cls(f"this needs {name}, which is not installed", next=way) if name in (*WHOLE, *EXTRAS) else None
 
 
 class UnknownName(InputError):

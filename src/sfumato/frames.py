@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sfumato.decimals import near
 from sfumato.errors import InputError, Named, unknown
+from sfumato.libraries import matplotlib
+from sfumato.libraries import numpy as np
+from sfumato.libraries import pyarrow as pa
+from sfumato.tolerances import DRAWN
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
 
@@ -31,7 +33,6 @@ class Arrayed(Protocol):
 Datum: TypeAlias = "bool | int | float | str | Named | Arrayed | Sequence[Datum] | Mapping[str, Datum] | None"
 Record: TypeAlias = "dict[str, Datum]"  # a row of a table, or a document that programs read
 INFINITIES = {math.inf: "inf", -math.inf: "-inf"}  # as JSON has them, which knows none
-SHOWN_RECORDS = 60  # records in a notebook
 
 
 def as_json(value: Datum, infinities: Mapping[float, str] = INFINITIES) -> Datum:
@@ -57,8 +58,6 @@ class Framed:
 
     def to_arrow(self) -> pa.Table:
         """The records as an Arrow table."""
-        import pyarrow as pa
-
         rows = list(self.records())
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pa.table({name: [_cell(row.get(name)) for row in rows] for name in names})
@@ -100,9 +99,9 @@ def tabled(records: Iterable[Mapping[str, Datum]]) -> str:
     rows = list(records)
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    cells = (["<td>" + html.escape(_shown(row.get(name))) + "</td>" for name in names] for row in rows[:SHOWN_RECORDS])
+    cells = (["<td>" + html.escape(_shown(row.get(name))) + "</td>" for name in names] for row in rows[:DRAWN])
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-    more = f"<p>… and {len(rows) - SHOWN_RECORDS:,} more</p>" if len(rows) > SHOWN_RECORDS else ""
+    more = f"<p>… and {len(rows) - DRAWN:,} more</p>" if len(rows) > DRAWN else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -113,26 +112,19 @@ def _shown(value: Datum) -> str:
 # --- pictures of results with matplotlib, which is loaded when one is asked for ---------------------------------------
 
 
-MOST_DRAWN = 60  # bars or labels in one picture
 
 
 def axes_of(axes: Axes | None) -> Axes:
     """The axes given, or those of a new figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
-    return Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
+    return matplotlib.figure.Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
 
 
 def plot_shares(
     labels: list[str], p: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, title: str, axes: Axes | None = None
 ) -> Axes:
     """Estimates as points with their intervals, one line each. Returns the axes; axes.figure can be saved."""
-    import numpy as np
-
     axes = axes_of(axes)
-    order = np.argsort(np.asarray(p), kind="stable")[-MOST_DRAWN:]
+    order = np.argsort(np.asarray(p), kind="stable")[-DRAWN:]
     p, low, high = (100 * np.asarray(x)[order] for x in (p, low, high))
     y = np.arange(len(order))
     axes.errorbar(p, y, xerr=[p - low, high - p], fmt="o", capsize=3)
@@ -165,7 +157,7 @@ def plot_mechanism(mechanism: HasMatrix, axes: Axes | None = None) -> Axes:
     axes = axes_of(axes)
     picture = axes.imshow(q, aspect="auto", interpolation="nearest", vmin=0.0)
     axes.figure.colorbar(picture, ax=axes, label="Q(y | x)")
-    if mechanism.inputs <= MOST_DRAWN:
+    if mechanism.inputs <= DRAWN:
         inputs = range(mechanism.inputs)
         axes.set_xticks(inputs, [mechanism.input_text(x) for x in inputs], rotation=90)
     axes.set_xlabel("input")

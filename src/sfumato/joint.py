@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, Labels, read_only
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Labels, read_only
+from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
 
@@ -61,7 +63,7 @@ class Noise:
         return f"{what}, ε_d = {self.epsilon:g}{delta} as it says ({self.sampler}); {self.rows:,} rows"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Joint(Framed):
     """The distribution p(s, u) of a secret and a useful variable, with the labels of both.
 
@@ -103,7 +105,7 @@ class Joint(Framed):
     @classmethod
     def from_counts(
         cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None, *,
-        learned: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+        learned: tuple[str, ...] = (), notes: tuple[str, ...] = (), noise: Noise | None = None,
     ) -> Joint:
         """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides.
 
@@ -128,18 +130,19 @@ class Joint(Framed):
         s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
         doubts = (x for c in (*s.columns, *u.columns) for x in c.doubts)
-        return cls(s, u, counts / n, n, counts, learned, notes=(*notes, *doubts))
+        return cls(s, u, counts / n, n, counts, learned, noise, (*notes, *doubts))
 
     @classmethod
-    def uniform(cls, secret: Labels, useful: Labels) -> Joint:
+    def uniform(cls, secret: Labels, useful: Labels, noise: Noise | None = None) -> Joint:
         """Labels alone: every cell alike, a weighting that tells nothing about anybody. For sets that hold every
         distribution, as `Anything` does; no promise may rest on it."""
         s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
-        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)))
+        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)), noise=noise)
 
     @classmethod
     def from_probabilities(
-        cls, p: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None, n: int | None = None
+        cls, p: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None, n: int | None = None,
+        noise: Noise | None = None,
     ) -> Joint:
         """From probabilities, with the number of rows they were estimated from if there is one."""
         table = np.asarray(p, float)
@@ -147,7 +150,7 @@ class Joint(Framed):
             raise InputError(f"probabilities are a 2-D table, rows = secret values, got {table.ndim} dimension(s).")
         s = Alphabet.named("secret", table.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", table.shape[1] if useful is None else useful)
-        return cls(s, u, table, n)
+        return cls(s, u, table, n, noise=noise)
 
     @property
     def evened(self) -> Joint:
@@ -156,24 +159,26 @@ class Joint(Framed):
         if noise is not None:
             rest = round(noise.epsilon - noise.counts, 9)
             noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler, draw=noise.draw) if rest > 0 else None
-        return replace(Joint.uniform(self.secret, self.useful), noise=noise)
+        return Joint.uniform(self.secret, self.useful, noise)
 
-    @property
+    @cached_property
     def useful_given_secret(self) -> Floats:
         """p(u|s) as [s, u]; a secret that never occurs gets the uniform law, which no notion looks at."""
         ps = self.p_secret[:, None]
-        return np.asarray(np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0))
+        given = np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0)
+        given.flags.writeable = False
+        return np.asarray(given)
 
-    @property
+    @cached_property
     def entropy(self) -> float:
         """H(S, U)."""
         return entropy(self.p)
 
-    @property
+    @cached_property
     def entropy_secret(self) -> float:
         return entropy(self.p_secret)
 
-    @property
+    @cached_property
     def entropy_useful(self) -> float:
         return entropy(self.p_useful)
 
@@ -220,7 +225,7 @@ class Joint(Framed):
             exact = np.array([int(x * scale) for x in parts], dtype=object).reshape(self.p.shape)
         return exact, int(exact.sum())
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of labels and probabilities; equal tables have equal fingerprints."""
         exact, _ = self.weights()

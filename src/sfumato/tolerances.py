@@ -1,4 +1,4 @@
-"""Limits that several packages share, each once and with its reason: of floats, of memory, of what is listed."""
+"""Limits that several packages share, each once and with its reason: of floats, memory, time, and what is shown."""
 
 from __future__ import annotations
 
@@ -16,4 +16,13 @@ SQUARE = 3000  # rows of a square matrix that is made and inverted: 72 MB, and s
 CHANNEL = 4_000_000  # outputs × inputs that are looked at one by one: some seconds
 LISTED = 20_000_000  # numbers of a table that is written out: 160 MB
 BLOCK = 4_000_000  # numbers of a stretch of work on something longer: 32 MB
+TABLE = 1_000_000  # cells of a table of a few columns that somebody asks for
+ROWS_AT_ONCE = 1 << 20  # rows gathered before they are written, merged or sent
+BYTES_AT_ONCE = 1 << 26  # and the bytes that they may take
+BUSY = 120.0  # seconds to wait for others who write to the same file
+NAMED = 6  # of a list in a sentence, or on a first screen
+AT_A_GLANCE = 12  # of a list at a glance
+PICTURED = 24  # rows, or columns, of a table as a picture
+LINES = 40  # of a list on a page
+DRAWN = 60  # bars of one picture, or records in a notebook
 SEED = 20_260_101  # of simulations that everybody who repeats them must find alike

@@ -11,6 +11,7 @@ P̂ counts in whole numbers here, so that N, x and E are n times what they are a
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -35,11 +36,20 @@ from sfumato_kernel.exact import (
 )
 from sfumato_kernel.laws import NEARLY, Masses, Part, Ratio, Row, Table
 
-STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
-PAIR, INTERVALS = 100, 20_000  # steps that a pair takes for each of its values; looks at intervals of shares in all
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What is looked at before the verifier gives up."""
+
+    steps: int = 200_000  # values looked at before the verifier gives up, some seconds
+    pair: int = 100  # steps that a pair takes for each of its values; looks at intervals of shares in all
+    intervals: int = 20_000
+
+
+LOOKS = Looks()
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
-STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
-HALVINGS = 18  # of an interval of shares, for α < ½
+ABOVE = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
+SHARE_HALVINGS = 18  # of an interval of shares, for α < ½
 TINY = 1e-300  # of a share of the budget, and of a gain
 FARTHER = 40.0  # ln of how far a share may grow with τ at the edge
 Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
@@ -196,7 +206,7 @@ class Ball:
         ratio, before = float(floor), 0.0
         while before < ratio < math.inf:  # Dinkelbach: what is attained at the worst split for a ratio is a better one
             before, ratio = ratio * (1 + 1e-14), self.split(first, second, ratio)[2]
-        tried = [Fraction(ratio * (1 + step)) for step in STEPS if math.isfinite(ratio)]
+        tried = [Fraction(ratio * (1 + step)) for step in ABOVE if math.isfinite(ratio)]
         return next((z for z in tried if z > floor and holds(z)), None)
 
     def _in_intervals(self, first: Groups, second: Groups, sizes: tuple[int, int], floor: Fraction) -> Ratio:
@@ -207,8 +217,8 @@ class Ball:
 
         def holds(z: Fraction, left: Decimal = least, right: Decimal = most, depth: int = 0) -> bool:
             self.intervals += 1
-            if self.intervals > INTERVALS:
-                raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
+            if self.intervals > LOOKS.intervals:
+                raise Beyond(f"more than {LOOKS.intervals:,} intervals of the budget")
             if (left, right) not in known:
                 middle = (float(left) + float(right)) / 2
                 ends = self.reach(first, 1, middle)[0], self.reach(second, -1, float(self.spent) - middle)[0]
@@ -217,7 +227,7 @@ class Ball:
             if all(self._at_share(one, two, sizes, z, e) for e in (left, right)):
                 return True
             half = DOWN.divide(DOWN.add(left, right), Decimal(2))
-            return depth < HALVINGS and holds(z, left, half, depth + 1) and holds(z, half, right, depth + 1)
+            return depth < SHARE_HALVINGS and holds(z, left, half, depth + 1) and holds(z, half, right, depth + 1)
 
         return raised(floor, holds) if least < most else None
 
@@ -258,8 +268,8 @@ def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
             (up, most), (down, least) = reaches[s, 1], reaches[t, -1]
             if most <= ratio * least and ball.alone(groups[s], 1, up) <= _times(ratio, ball.alone(groups[t], -1, down)):
                 continue
-            steps += PAIR * (len(groups[s]) + len(groups[t]))
-            if steps > STEPS_IN_ALL:
+            steps += LOOKS.pair * (len(groups[s]) + len(groups[t]))
+            if steps > LOOKS.steps:
                 raise Beyond("too many pairs of secrets need a proof of their own")
             found = ball.pair(groups[s], groups[t], ratio)
             if found is None and not lows[t]:

@@ -11,15 +11,24 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-LARGEST_FILE = 1 << 26  # bytes
-DIGITS = 40  # characters of a number; a double takes 24 and a whole number below 2^63 takes 19
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a file may hold at most."""
+
+    file: int = 1 << 26  # bytes
+    digits: int = 40  # characters of a number; a double takes 24 and a whole number below 2^63 takes 19
+    deepest: int = 8  # claims inside claims
+    claims: int = 16  # claims in a file
+
+
+SIZES = Sizes()
 GREATEST = 2**62  # of a weight, a length, a count, and of what they sum to: all that 63 bits hold with room for one sum
-DEEPEST = 8  # claims inside claims
-MANY = 16  # claims in a file
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-LONG = re.compile(rb"[-+.0-9eE]{%d}" % (DIGITS + 1))  # in a number or in text
+LONG = re.compile(rb"[-+.0-9eE]{%d}" % (SIZES.digits + 1))  # in a number or in text
 TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^" \t\r\n]+')  # all but the white space outside strings
 SEAL = re.compile(rb',"checksum":"([^"\\]*)"}$')
 Document = dict[str, Any]  # of JSON, after its shape was checked
@@ -48,8 +57,8 @@ def bad(message: str) -> NoReturn:
 
 def parsed(data: bytes) -> Document:
     """The JSON object in the bytes, after its size, its numbers and its keys were looked at."""
-    if len(data) > LARGEST_FILE:
-        bad(f"the file has {len(data):,} bytes; at most {LARGEST_FILE:,} are read")
+    if len(data) > SIZES.file:
+        bad(f"the file has {len(data):,} bytes; at most {SIZES.file:,} are read")
     long = LONG.search(data)
     try:
         found = json.loads(data.decode(), parse_constant=lambda x: bad(f"{x} is no number"), object_pairs_hook=_members,
@@ -62,7 +71,7 @@ def parsed(data: bytes) -> Document:
 
 
 def _short(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda digits: kind(digits) if len(digits) <= DIGITS else bad(f"a number has {len(digits):,} digits")
+    return lambda digits: kind(digits) if len(digits) <= SIZES.digits else bad(f"a number has {len(digits):,} digits")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> Document:
@@ -173,7 +182,7 @@ def order(x: object, at: str) -> float:
 
 
 def claim(x: object, at: str) -> Document:
-    found: Document = check(x, CLAIM, at) if at.count(".also") <= DEEPEST else bad("claims are nested too deeply")
+    found: Document = check(x, CLAIM, at) if at.count(".also") <= SIZES.deepest else bad("claims are nested too deeply")
     return {**found, "also": found["also"] or []}
 
 

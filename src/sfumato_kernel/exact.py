@@ -8,17 +8,28 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from sfumato_kernel.documents import Beyond
 from sfumato_kernel.laws import ExactLaw, Ratio, Row, Table, quotient, worse
 
-WORK = 2_000_000  # values looked at before a proof is given up: some seconds
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a proof may take."""
+
+    values: int = 2_000_000  # values looked at before a proof is given up: some seconds
+    digits: int = 30
+    close: float = 1e-10  # of a suggestion, whose error counts only squared
+
+
+EFFORT = Effort()
 
 
 def within(work: int, what: str) -> None:
-    if work > WORK:
+    if work > EFFORT.values:
         raise Beyond(f"too many {what} to compare")
 
 
@@ -185,12 +196,10 @@ def raised(ratio: Fraction, holds: Callable[[Fraction], bool]) -> Ratio:
 # rounded to the nearest, so that the next decimal below or above is on the right side.
 
 
-DIGITS = 30
-DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-UP = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+DOWN = Context(prec=EFFORT.digits, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+UP = Context(prec=EFFORT.digits, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
 ROOT_OF_PI = Decimal("1.772453850905516027298167483341145182")  # or a little less
-CLOSE = 1e-10  # of a suggestion, whose error counts only squared
 Number = int | float | Fraction | Decimal
 
 
@@ -277,7 +286,7 @@ def solved(f: Callable[[float], float], low: float, high: float, start: float = 
     kept, value = f(before), f(at)
     for turn in range(100):
         low, high = (max(low, at), high) if value > 0 else (low, min(high, at))
-        if not value or abs(at - before) < CLOSE or high - low < CLOSE:
+        if not value or abs(at - before) < EFFORT.close or high - low < EFFORT.close:
             break
         step = at - value * (at - before) / (value - kept) if value != kept and turn % 7 < 6 else low
         before, at = at, step if low < step < high else (low + high) / 2

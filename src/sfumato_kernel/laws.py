@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sfumato_kernel.documents import GREATEST, Beyond, Document, bad
 
-LISTED = 1_000_000  # weights that are written out
+WRITTEN_OUT = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 PRODUCT_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
 SUBSETS = 12  # inputs up to which the sets of a unary law are listed
@@ -121,8 +121,8 @@ class ExactLaw:
             raise Beyond(f"the outputs of this {self.kind} law are too many to list")
         found, cells = [], self.outputs
         for row in _KINDS[self.kind](self)[2]:
-            if cells > LISTED:
-                raise Beyond(f"this {self.kind} law has more than {LISTED:,} weights to compare")
+            if cells > WRITTEN_OUT:
+                raise Beyond(f"this {self.kind} law has more than {WRITTEN_OUT:,} weights to compare")
             cells += sum(len(p.peaks) for p in row.parts)
             if any(any(p.values) for p in row.parts):
                 found.append(row)
@@ -270,7 +270,7 @@ def _blocks(law: ExactLaw) -> Expansion:
     total = inside * n["inside"] + (count - inside) * n["outside"] + (law.rows - 1) * count * n["other"]
 
     def rows() -> Iterator[Row]:
-        if law.useful * count > LISTED:
+        if law.useful * count > WRITTEN_OUT:
             raise Beyond(f"{count:,} blocks of {law.useful:,} values are too many to list")
         points = [v for v in itertools.product(range(q), repeat=size) if next((x for x in v if x), 0) == 1]
         held = [{u: n["inside"] for u, x in enumerate(points[:law.useful]) if not sum(map(int.__mul__, x, y)) % q}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -15,8 +16,8 @@ from sfumato_kernel.laws import ExactLaw, Table
 # α = β = 1. Floats suggest q; nothing about them is believed.
 
 
-CELLS = 90_000  # outputs × inputs², each a power of 30 digits
-TURNS, WORK = 4_000, 5_000_000  # steps of a search; times outputs × inputs², of all searches
+MOST_POWERS = 90_000  # outputs × inputs², each a power of 30 digits
+SEARCH_TURNS, SEARCH_WORK = 4_000, 5_000_000  # steps of a search; times outputs × inputs², of all searches
 Channel = list[list[Fraction]]  # [y][x]
 Logs = list[list[Decimal]]
 Term = tuple[Decimal, Fraction]
@@ -25,7 +26,7 @@ Term = tuple[Decimal, Fraction]
 def channel(law: ExactLaw, table: Table | None) -> Channel:
     """Q(y|x), or P(y|s) through the design distribution for the secrets that occur."""
     rows, whole = law.listed, 1 << law.bits
-    if len(rows) * (law.inputs if table is None else len(table)) ** 2 > CELLS:
+    if len(rows) * (law.inputs if table is None else len(table)) ** 2 > MOST_POWERS:
         raise Beyond("too many inputs and outputs for a proof of leakage")
     if table is None:
         return [[Fraction(row.factor * row.of(s).at(u), whole) for s in range(law.rows) for u in range(law.useful)]
@@ -122,7 +123,7 @@ def _climbed(q: Channel, step: float, look: Callable[[list[float]], tuple[float,
     size = len(q[0])
     p = kept = [1 / size] * size
     best, value = (math.inf, [1.0]), 0.0
-    for _ in range(min(TURNS, 100 + WORK // (len(q) * size**2))):
+    for _ in range(min(SEARCH_TURNS, 100 + SEARCH_WORK // (len(q) * size**2))):
         found, gains, law = look(p)
         if found < value * (1 - 1e-15):
             p, step, value = kept, max(1.0, step / 4), 0.0
@@ -149,9 +150,16 @@ def _climbed(q: Channel, step: float, look: Callable[[list[float]], tuple[float,
 # if its Bernstein coefficients are.
 
 
-DEEPEST = 26  # halvings of an interval
-PATIENCE = 3  # halvings before an interval that fails at its very middle ends the proof
-PIECES = 1_000  # intervals in all
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals of P(s) that are looked at."""
+
+    deepest: int = 26  # halvings of an interval
+    patience: int = 3  # halvings before an interval that fails at its very middle ends the proof
+    most: int = 1_000  # intervals in all
+
+
+INTERVALS = Intervals()
 Cells = list[tuple[int, int]]  # (value, count)
 
 
@@ -172,10 +180,10 @@ def lip_over_ball(law: ExactLaw, table: Table, radius: float, z: Fraction, both:
                 while left:
                     low, high, depth = left.pop()
                     spent += 1
-                    if spent > PIECES:
-                        raise Beyond(f"more than {PIECES:,} intervals of P(s)")
+                    if spent > INTERVALS.most:
+                        raise Beyond(f"more than {INTERVALS.most:,} intervals of P(s)")
                     done = _piece(*((mine, rest) if above else (rest, mine)), n, b, z, above, low, high)
-                    if not done and (depth == DEEPEST or (done is None and depth >= PATIENCE)):
+                    if not done and (depth == INTERVALS.deepest or (done is None and depth >= INTERVALS.patience)):
                         return False
                     middle = _middle(low, high)
                     left += [] if done else [(low, middle, depth + 1), (middle, high, depth + 1)]

@@ -13,7 +13,7 @@ from sfumato_kernel.exact import UP, everywhere, exp_below, level, log, over_set
 from sfumato_kernel.laws import SUBSETS, ExactLaw, Part, Ratio, Row, Table, checked, masses_of, whole_table, worse
 from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 
-SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
+UNDECIDED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
 SET_BITS = 200  # of the two levels whose sets are listed
 Claim = Document
 
@@ -100,8 +100,8 @@ def mechanism(document: Document) -> Admitted:
                   or (noise["counts"] > 0) != counted or document["design"]["n"] not in (None, noise["rows"])
                   or (counted and noise["rows"] != sum(map(sum, document["design"]["counts"])))):
         bad("the noise of the design counts is described by numbers that no noise has, or in a file of version 1")
-    if len(found.claims) > documents.MANY:
-        bad(f"there are more than {documents.MANY} claims")
+    if len(found.claims) > documents.SIZES.claims:
+        bad(f"there are more than {documents.SIZES.claims} claims")
     for claim in found.claims:
         _check_claim(found, claim)
     return found
@@ -154,7 +154,7 @@ def proved(m: Admitted, claim: Claim) -> str:
     found = nats(m, claim) if notion in ("mi", "leakage") else bound(m.law, m.table, notion, within, target)
     if found is None or found > (Fraction(epsilon) if notion in ("mi", "leakage") else target):
         shown = math.inf if found is None else float(found) if notion in ("mi", "leakage") else level(found)
-        if notion == "leakage" and claim["beta"] < claim["alpha"] < math.inf and shown <= epsilon * 1.001 + SEARCHED:
+        if notion == "leakage" and claim["beta"] < claim["alpha"] < math.inf and shown <= epsilon * 1.001 + UNDECIDED:
             raise Beyond(f"leakage of these orders is searched by steps, which came only as close as {limit(shown)}")
         raise Unproved(f"claimed ε ≤ {limit(epsilon)} ({notion}), proved only ε ≤ {limit(shown)}")
     orders = f", orders {claim['alpha']:g} and {claim['beta']:g}" if notion == "leakage" else ""

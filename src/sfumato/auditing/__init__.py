@@ -1,6 +1,16 @@
 """Auditing: the adversary of the operational definitions, played against a black box or a released table."""
 
-from sfumato.auditing.attacks import Judgement
-from sfumato.auditing.audits import Audit, audit
+from __future__ import annotations
 
-__all__ = ["Audit", "Judgement", "audit"]
+from typing import TYPE_CHECKING
+
+from sfumato.demand import on_demand
+
+if TYPE_CHECKING:
+    from sfumato.auditing.attacks import Judgement
+    from sfumato.auditing.audits import Audit, audit
+
+__all__ = on_demand(__name__, {
+    ".attacks": "Judgement",
+    ".audits": "Audit audit",
+})

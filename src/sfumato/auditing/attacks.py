@@ -36,7 +36,18 @@ def at_most(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Flo
 # How often each output came for each input, from records that choose an attack and others that judge it.
 
 
-EXPLORE = 3  # one record in three chooses the attack
+@dataclass(frozen=True, slots=True)
+class Exploring:
+    """How an attack is chosen before it is tried."""
+
+    one_in: int = 3  # one record in three chooses the attack
+    # inputs up to which every pair is tried; beyond it, the pairs that some single output suggests
+    every_pair: int = 128
+    deviations: float = 3.0  # by which a candidate's counts are moved against it before candidates are compared
+    support: float = 1e-3  # inputs of a suggested prior below this are left out: each costs a share of the risk
+
+
+EXPLORING = Exploring()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +69,13 @@ def tally(inputs: Ints, outputs: Ints, shape: tuple[int, int]) -> Ints:
 
 def split(inputs: Ints, outputs: Ints, shape: tuple[int, int], rng: np.random.Generator) -> Halves:
     """A random third to explore and the rest to judge: the order of the records does not matter."""
-    explore = rng.integers(EXPLORE, size=len(inputs)) == 0
+    explore = rng.integers(EXPLORING.one_in, size=len(inputs)) == 0
     return Halves(tally(inputs[explore], outputs[explore], shape), tally(inputs[~explore], outputs[~explore], shape))
 
 
 # --- find an event that tells two inputs apart, then test it on fresh records -----------------------------------------
 
 
-EVERY_PAIR = 128  # inputs up to which every pair is tried; beyond it, the pairs that some single output suggests
-DEVIATIONS = 3.0  # by which a candidate's counts are moved against it before candidates are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,7 @@ def odds(halves: Halves, risk: float, pairs: list[tuple[int, int]] | None = None
 
 def _candidates(explore: Ints, pairs: list[tuple[int, int]] | None) -> list[tuple[int, Ints]]:
     seen = np.flatnonzero(explore.sum(axis=0) > 0)
-    if pairs is None and seen.size <= EVERY_PAIR:
+    if pairs is None and seen.size <= EXPLORING.every_pair:
         return [(int(x), seen[seen != x]) for x in seen if seen.size > 1]
     if pairs is None:
         rate = (explore[:, seen] + 0.5) / explore[:, seen].sum(axis=0)
@@ -133,10 +142,9 @@ def _best_event(explore: Ints, x: int, others: Ints) -> tuple[float, int, Ints]:
 
 def _moved(k: Ints, n: Ints, sign: int) -> Floats:
     """A count moved down or up by a few of its standard deviations."""
-    spread = np.sqrt(np.maximum(k * (1 - k / n), 0) + DEVIATIONS**2 / 4)
-    return np.maximum(k + DEVIATIONS**2 / 2 + sign * DEVIATIONS * spread, 0.0) if sign > 0 else np.maximum(
-        k - DEVIATIONS * spread, 0.0
-    )
+    far = EXPLORING.deviations
+    spread = np.sqrt(np.maximum(k * (1 - k / n), 0) + far**2 / 4)
+    return np.maximum(k + far**2 / 2 + far * spread if sign > 0 else k - far * spread, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +224,6 @@ def conformity(counts: Ints, channel: npt.ArrayLike) -> Conformity:
 # --- from counts to a proved lower bound on what a claim limits, one way per notion -----------------------------------
 
 
-PRIOR_SUPPORT = 1e-3  # inputs of a suggested prior below this are left out: each costs a share of the risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +310,7 @@ def entrywise(halves: Halves, alpha: float, beta: float, risk: float) -> float:
     rough = (explore + 0.5) / (explore.sum(axis=0) + 0.5 * len(explore))
     worst = Leakage(alpha, beta, gap=1e-6).of(rough / rough.sum(axis=0))
     p = np.eye(seen.size)[worst.witness.input] if worst.witness.input is not None else worst.prior
-    p = np.full(seen.size, 1 / seen.size) if p is None else np.where(p > PRIOR_SUPPORT, p, 0.0)
+    p = np.full(seen.size, 1 / seen.size) if p is None else np.where(p > EXPLORING.support, p, 0.0)
     used = np.flatnonzero(p) if math.isfinite(alpha) else np.arange(seen.size)
     entries = len(explore) * (1 + (used.size if math.isfinite(alpha) else 1))
     low = at_least(judge[:, used], judge[:, used].sum(axis=0), risk / entries)

@@ -75,6 +75,20 @@ def as_box(given: object, seed: int | None) -> Box:
     return cast(Box, given)
 
 
+def _people(joint: Joint, records: int, rng: np.random.Generator, *, at_joint: bool) -> tuple[Ints, Ints]:
+    """Secrets that occur, equally often or as often as they do, each with a useful value from p(u|s)."""
+    seen = np.flatnonzero(joint.p_secret > 0)
+    weight = joint.p_secret[seen] if at_joint else np.ones(seen.size)
+    secrets = rng.choice(seen, size=records, p=weight / weight.sum())
+    edges = np.cumsum(joint.useful_given_secret, axis=1)
+    edges[:, -1] = 1.0
+    draws, useful = rng.random(records), np.empty(records, np.int64)
+    for s in seen:
+        here = secrets == s
+        useful[here] = np.searchsorted(edges[s], draws[here], side="right")
+    return secrets, useful
+
+
 def asked(
     box: Box, mechanism: Mechanism, joint: Joint | None, records: int, rng: np.random.Generator, *, about_secret: bool,
     at_joint: bool,
@@ -87,15 +101,7 @@ def asked(
     k = mechanism.useful.size
     if about_secret:
         assert joint is not None
-        seen = np.flatnonzero(joint.p_secret > 0)
-        weight = joint.p_secret[seen] if at_joint else np.ones(seen.size)
-        secrets = rng.choice(seen, size=records, p=weight / weight.sum())
-        edges = np.cumsum(joint.useful_given_secret, axis=1)
-        edges[:, -1] = 1.0
-        draws, useful = rng.random(records), np.empty(records, np.int64)
-        for s in seen:
-            here = secrets == s
-            useful[here] = np.searchsorted(edges[s], draws[here], side="right")
+        secrets, useful = _people(joint, records, rng, at_joint=at_joint)
         inputs = secrets * k + useful if mechanism.reads == "both" else useful
     else:
         inputs = rng.integers(mechanism.inputs, size=records)

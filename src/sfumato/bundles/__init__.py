@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from sfumato.bundles.designing import BundleDesign, bundle
     from sfumato.bundles.trees import ModelFit
 
-__all__ = ["BundleDesign", "ModelFit", "bundle"]
-
-on_demand(__name__, {
-    "BundleDesign": ".designing", "ModelFit": ".trees", "bundle": ".designing",
+__all__ = on_demand(__name__, {
+    ".designing": "BundleDesign bundle",
+    ".trees": "ModelFit",
 })

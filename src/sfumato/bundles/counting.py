@@ -20,12 +20,12 @@ from sfumato.joint import Joint
 from sfumato.noise import SEEDED, Below, noisy_counts
 from sfumato.sources import Source, open_source
 from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen, catching, tabulate
+from sfumato.tolerances import TABLE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
 Rule = TypeVar("Rule")
-GROUP_CELLS = 1_000_000  # of one group's table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class Columns:
         """The table of each pair of alphabets (what stands in the place of the secret, and the useful side), in one
         pass over the rows."""
         sizes = [first.size * second.size for first, second in groups]
-        if max(sizes) > GROUP_CELLS:
+        if max(sizes) > TABLE:
             raise InputError(f"a table of {max(sizes):,} cells is too large for one part", next="Use coarser columns.")
         totals = [np.zeros(size, np.int64) for size in sizes]
         columns = {c.name: c for group in groups for side in group for c in side.columns}

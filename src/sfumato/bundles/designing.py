@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from sfumato.designers.aiming import Z95
 from sfumato.designers.base import LARGEST
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
-from sfumato.mechanism import Bundle, Claim, Law, Promise
+from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise
 from sfumato.mechanism.bundle import ASSUMING
 from sfumato.optimise.budget import Budget, patience
 from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen
@@ -202,6 +202,17 @@ def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tup
     return tuple(dict.fromkeys(out))
 
 
+def _sealed_parts(plan: BundlePlan, claimed: Callable[[Spec, float], Claim]) -> tuple[Mechanism, ...]:
+    """The parts of a plan; those that give the same answers are sealed once."""
+    parts, laws = [], dict[object, Law]()
+    for spec, answer in zip(plan.specs, plan.answers, strict=True):
+        claim = claimed(spec, answer.epsilon)
+        if answer.key not in laws:
+            laws[answer.key] = sealed_part(answer, claim).law
+        parts.append(unsealed(answer, claim, laws[answer.key]))
+    return tuple(parts)
+
+
 def _from_nothing(
     columns: Columns, layout: TurnLayout, epsilon: float, asking: str, budget: Budget | None,
     known: Mapping[Spec, Joint] | None = None,
@@ -221,14 +232,8 @@ def _from_nothing(
     if budget is not None and plan.shares is not None and 0 < epsilon <= LARGEST:
         plan = tailored(plan, layout, claimed, budget)
         errors = errors | {"in turn": plan.error}
-    parts, laws = [], dict[object, Law]()
-    for spec, answer in zip(plan.specs, plan.answers, strict=True):
-        claim = claimed(spec, answer.epsilon)
-        if answer.key not in laws:
-            laws[answer.key] = sealed_part(answer, claim).law
-        parts.append(unsealed(answer, claim, laws[answer.key]))
     origin = "unstated" if known is None else "noisy"
-    made = Bundle(tuple(parts), columns.secret, turns_of(plan.shares), Promise(epsilon), origin)
+    made = Bundle(_sealed_parts(plan, claimed), columns.secret, turns_of(plan.shares), Promise(epsilon), origin)
     return _finished(columns, made, plan.answers, plan.error, plan.shares, errors, None)
 
 

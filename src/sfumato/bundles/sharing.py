@@ -17,12 +17,21 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer, possible
+from sfumato.libraries import scipy
 from sfumato.mechanism import Law
 
-LEAST_TURN = 1e-6  # of a share
-DIVISION_ROUNDS = 10_000
-CHOOSING_TURNS = 4  # of choosing answers and shares for each other
-DIVISION_GAP = 1e-4  # relative gap at which the division of rows is left
+
+@dataclass(frozen=True, slots=True)
+class Dividing:
+    """How long shares are divided anew."""
+
+    least: float = 1e-6  # of a share
+    rounds: int = 10_000
+    turns: int = 4  # of choosing answers and shares for each other
+    gap: float = 1e-4  # relative gap at which the division of rows is left
+
+
+DIVIDING = Dividing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +148,11 @@ def shares_of_epsilon(
     For single values m is log-convex in e (1/(e^x − 1) is a sum of log-convex terms), sums of products of such
     functions are convex, and the minimum is global; blocks of changing order make it a descent from even shares.
     """
-    from scipy.optimize import minimize
-
-    cost = np.ones(len(specs)) if costs is None else np.maximum(costs, LEAST_TURN)
+    cost = np.ones(len(specs)) if costs is None else np.maximum(costs, DIVIDING.least)
 
     def levels(z: Floats) -> Floats:
         share = np.exp(z - z.max())
-        return np.asarray(np.maximum(epsilon * share / share.sum() / cost, LEAST_TURN))
+        return np.asarray(np.maximum(epsilon * share / share.sum() / cost, DIVIDING.least))
 
     def error(z: Floats, nearly: bool = True) -> float:
         answers = [s.answer(layout, float(e), nearly=nearly) for s, e in zip(specs, levels(z), strict=True)]
@@ -153,7 +160,7 @@ def shares_of_epsilon(
 
     z = start = np.zeros(len(specs))
     if len(specs) > 1:
-        found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 60, "eps": 1e-4})
+        found = scipy.optimize.minimize(error, start, method="L-BFGS-B", options={"maxiter": 60, "eps": 1e-4})
         z = found.x if error(found.x, False) < error(start, False) else start
     return levels(z), math.exp(error(z, False))
 
@@ -210,17 +217,17 @@ def shares_of_rows(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout:
     t, g = np.array([x[:2] for x in entries], np.int64).reshape(-1, 2).T
     precision, weight = np.array([x[2] for x in entries]), np.array(list(wanted.values()))
     pi, error, bound, each = np.full(len(specs), 1 / len(specs)), math.inf, 0.0, weight
-    for _ in range(DIVISION_ROUNDS):
+    for _ in range(DIVIDING.rounds):
         each = np.bincount(t, precision * pi[g], len(wanted))
         if not np.all(each > 0):
             return Division(pi, math.inf, math.inf, {})
         slope = np.bincount(g, precision * (weight / each**2)[t], len(specs))
         error = float((weight / each).sum())
         bound = max(bound, 2 * error - float(slope.max()))
-        if error - bound <= DIVISION_GAP * error:
+        if error - bound <= DIVIDING.gap * error:
             break
         pi = pi * np.sqrt(slope)
-        pi = np.maximum(pi / pi.sum(), LEAST_TURN)
+        pi = np.maximum(pi / pi.sum(), DIVIDING.least)
         pi = pi / pi.sum()
     return Division(pi, error, bound, dict(zip(wanted, (weight / each**2).tolist(), strict=True)))
 
@@ -238,7 +245,7 @@ def answered(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> tuple
     """
     answers = [s.answer(layout, epsilon) for s in specs]
     split = shares_of_rows(specs, answers, layout)
-    for _ in range(CHOOSING_TURNS if math.isfinite(split.error) else 0):
+    for _ in range(DIVIDING.turns if math.isfinite(split.error) else 0):
         others = [_best_at(split.prices, s, layout, epsilon) for s in specs]
         again = shares_of_rows(specs, others, layout)
         if others == answers or again.error >= split.error:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sfumato import designers
 from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.counting import Columns
@@ -31,15 +32,32 @@ from sfumato.privacy import RLDP, level
 from sfumato.tolerances import ALIKE, SLIP
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
-LAW_WRITTEN = 8000  # weights of a law, which stand in the file one by one
-SEARCHED_CELLS = 32  # of a part that is searched for: more take long, and their laws are long in the file
-TABLE_BESIDE = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
-PRICE_DIGITS = 1  # digits of the logarithm of prices by which parts of one shape share a law
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Laws of parts that are searched for by the engine."""
+
+    written: int = 8000  # weights of a law, which stand in the file one by one
+    cells: int = 32  # of a part that is searched for: more take long, and their laws are long in the file
+    beside: float = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
+    digits: int = 1  # digits of the logarithm of prices by which parts of one shape share a law
+
+
+SEARCHED = Searched()
 STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
-CHORDS = 18  # at most, towards the greatest parameter of a kind; about four are needed
-SPLITS = 20  # of ε between the secret and the useful values
-KINDS = 24  # parameters at which the best kind of answer is asked for
-NEAR_ENOUGH = 0.002  # relative room that is left to the answer, or to its level
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How near the greatest parameter of an answer is sought."""
+
+    chords: int = 18  # at most, towards the greatest parameter of a kind; about four are needed
+    splits: int = 20  # of ε between the secret and the useful values
+    kinds: int = 24  # parameters at which the best kind of answer is asked for
+    near: float = 0.002  # relative room that is left to the answer, or to its level
+
+
+CALIBRATION = Calibration()
 
 
 def unsealed(answer: PartAnswer, claim: Claim, law: Law | None = None) -> Mechanism:
@@ -145,7 +163,7 @@ def tailored(
     """
     groups: dict[object, list[int]] = {}
     for i, spec in enumerate(plan.specs):
-        if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= SEARCHED_CELLS:
+        if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= SEARCHED.cells:
             groups.setdefault(i if centred else _kind(plan, i, layout), []).append(i)
     shares = {key: sum(float(plan.rows_of(i)) for i in held) for key, held in groups.items()}
     order = sorted(groups, key=lambda key: -shares[key])
@@ -187,7 +205,7 @@ def _kind(plan: BundlePlan, i: int, layout: TurnLayout) -> object:
     """Parts of one kind have use for the same law."""
     costs = _costs(plan, i, layout)
     total = sum(costs.values()) or 1.0
-    told = tuple(round(math.log10(x / total), PRICE_DIGITS) if x > 0 else None for x in costs.values())
+    told = tuple(round(math.log10(x / total), SEARCHED.digits) if x > 0 else None for x in costs.values())
     return tuple(layout.size(c) for c in plan.specs[i].columns), told
 
 
@@ -207,7 +225,7 @@ def _searched(
     known = None if own is None else np.asarray(own, float)[:, coordinates.cell]
     most = claim.also[0].epsilon if claim.also else None
     found = searched(claim.within, claim.epsilon, aim, "both", budget, known, most)
-    if found is None or found.rows.shape[0] * near.p.size > LAW_WRITTEN:
+    if found is None or found.rows.shape[0] * near.p.size > SEARCHED.written:
         return None
     full = coordinates.full(found.rows)
     p = claim.within.joint.p if centred else None
@@ -221,7 +239,7 @@ def _form(plan: BundlePlan, i: int, layout: TurnLayout) -> Floats:
     sizes, form = [layout.size(c) for c in columns], np.zeros((r * k, r * k))
     for effect, cost in _costs(plan, i, layout).items():
         form += cost * effect_form(sizes, [columns.index(c) for c in effect])
-    return np.asarray(form / np.trace(form) + TABLE_BESIDE / (r * k) * np.eye(r * k))
+    return np.asarray(form / np.trace(form) + SEARCHED.beside / (r * k) * np.eye(r * k))
 
 
 # --- parts in turn that are private for every distribution whose small tables lie in confidence balls -----------------
@@ -280,14 +298,13 @@ def _side_by_side(spec: Spec, layout: TurnLayout, claim: Claim) -> list[Measured
     """What else a part that reads the secret may answer over its ball: about the secret and, independently, about the
     rest (IR), ε divided between them in several ways: over a set of distributions the useful values may be told far
     more clearly than the secret [000, Thm 5]."""
-    from sfumato.designers.base import Task
-    from sfumato.designers.splitting import response, strength_rule
 
     assert claim.within is not None
     epsilon, (r, k) = claim.epsilon, claim.within.joint.shape
     most = claim.also[0].epsilon if claim.also else None
-    strength = strength_rule(Task(claim.within, epsilon, at_most=most), "tight")
-    laws = [response(r, k, epsilon - e, float(strength(e))) for e in epsilon * np.linspace(0.0, 0.95, SPLITS)]
+    strength = designers.strength_rule(designers.Task(claim.within, epsilon, at_most=most), "tight")
+    parts = epsilon * np.linspace(0.0, 0.95, CALIBRATION.splits)
+    laws = [designers.response(r, k, epsilon - e, float(strength(e))) for e in parts]
     found = [Measured.of(law, spec, layout, claim.within.joint.p, epsilon, "ir") for law in laws]
     return [x for x in found if x is not None]
 
@@ -302,7 +319,7 @@ def strongest(within: UncertaintySet, epsilon: float, most: float = STRONGEST) -
     k = within.joint.useful.size
     if not 0 < epsilon < most:
         return best_answer(1, k, epsilon)
-    best = [best_answer(1, k, round(float(e), 9)) for e in np.geomspace(epsilon, most, KINDS)]
+    best = [best_answer(1, k, round(float(e), 9)) for e in np.geomspace(epsilon, most, CALIBRATION.kinds)]
     found, e = [], epsilon
     for kind in {(a.order, a.chosen): a for a in best}.values():
         found.append(_greatest(kind, within, epsilon, most, e))
@@ -316,15 +333,16 @@ def _greatest(answer: Answer, within: UncertaintySet, epsilon: float, most: floa
     At ε about its own columns it is ε-private for every distribution, so no less is looked for.
     """
     joint, notion, low, high, slope, before = within.joint, RLDP(within), epsilon, most, 1.0, (0.0, 0.0)
-    for _ in range(CHORDS):
+    for _ in range(CALIBRATION.chords):
         made = Mechanism(replace(answer, epsilon=e).law(), joint.secret, joint.useful, "useful")
         found = max(level(made, notion), SLIP)
         low, high = (e, high) if found <= epsilon * (1 - ALIKE) else (low, e)
-        if high - low <= NEAR_ENOUGH * high or (low == e and (e == most or found >= epsilon * (1 - NEAR_ENOUGH))):
+        near = CALIBRATION.near
+        if high - low <= near * high or (low == e and (e == most or found >= epsilon * (1 - near))):
             break
         here = math.log(e), math.log(found)
         if before != (0.0, 0.0) and here[0] != before[0]:
             slope = max((here[1] - before[1]) / (here[0] - before[0]), 0.1)
-        before, ahead = here, e * (epsilon * (1 - NEAR_ENOUGH / 2) / found) ** (1 / slope)
+        before, ahead = here, e * (epsilon * (1 - CALIBRATION.near / 2) / found) ** (1 / slope)
         e = round(min(ahead, most) if low < ahead and (ahead < high or high == most) else math.sqrt(low * high), 9)
     return replace(answer, epsilon=low)

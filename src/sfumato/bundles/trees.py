@@ -21,6 +21,7 @@ from sfumato.certification.rationals import about_input
 from sfumato.certification.together import bundle_certificate, level_below
 from sfumato.decimals import at_most
 from sfumato.joint import Joint, entropy
+from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
@@ -220,8 +221,6 @@ def asserted(parents: Sequence[int]) -> list[tuple[int, int, int]]:
 
 def fit_of(columns: Columns, parents: Sequence[int], model: str) -> ModelFit:
     """Every independence that a tree (a star is one) asserts, tested on the rows."""
-    from scipy.special import chdtrc
-
     tests = asserted(parents)
     if not tests:
         return ModelFit(model, (), columns.rows)
@@ -233,6 +232,6 @@ def fit_of(columns: Columns, parents: Sequence[int], model: str) -> ModelFit:
         table = joint.counts.reshape(c.size, a.size, b.size).astype(float)
         lost, seen = conditional(table), int((table.sum((1, 2)) > 0).sum())
         df = seen * (a.size - 1) * (b.size - 1)
-        p = float(chdtrc(df, 2 * columns.rows * lost)) if df else 1.0
+        p = float(scipy.special.chdtrc(df, 2 * columns.rows * lost)) if df else 1.0
         out.append(Departure("+".join(a.names), "+".join(b.names), "+".join(c.names), lost, p))
     return ModelFit(model, tuple(out), columns.rows)

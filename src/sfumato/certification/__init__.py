@@ -7,15 +7,33 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.certification.certificate import Certificate, certificate, certify, seal, verify
-    from sfumato.certification.promises import THEOREM, PromisesTold, design_sentence, promises
+    from sfumato.certification.certificate import (
+        PROVED,
+        Certificate,
+        certificate,
+        certificate_any,
+        certify,
+        seal,
+        verify,
+    )
+    from sfumato.certification.leakage_proofs import about_side_channels, leakage_level, secret_information
+    from sfumato.certification.promises import THEOREM, PromisesTold, design_sentence, promises, told_exactly
+    from sfumato.certification.proving import confirm
+    from sfumato.certification.stated_sets import over_ranges, over_vertices
+    from sfumato.certification.together import (
+        about_record,
+        anywhere,
+        bounded,
+        bundle_certificate,
+        certify_bundle,
+        drawn_for,
+    )
 
-__all__ = [
-    "THEOREM", "Certificate", "PromisesTold", "certificate", "certify", "design_sentence", "promises", "seal", "verify",
-]
-
-on_demand(__name__, {
-    "Certificate": ".certificate", "THEOREM": ".promises", "PromisesTold": ".promises", "certificate": ".certificate",
-    "certify": ".certificate", "design_sentence": ".promises", "promises": ".promises", "seal": ".certificate",
-    "verify": ".certificate",
+__all__ = on_demand(__name__, {
+    ".certificate": "PROVED Certificate certificate certificate_any certify seal verify",
+    ".leakage_proofs": "about_side_channels leakage_level secret_information",
+    ".promises": "THEOREM PromisesTold design_sentence promises told_exactly",
+    ".proving": "confirm",
+    ".stated_sets": "over_ranges over_vertices",
+    ".together": "about_record anywhere bounded bundle_certificate certify_bundle drawn_for",
 })

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from sfumato import certification
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import (
     BELIEFS,
@@ -22,7 +23,7 @@ from sfumato.certification.proving import (
     unlisted,
 )
 from sfumato.certification.rationals import about_anything
-from sfumato.decimals import LEVEL, at_most, with_unit
+from sfumato.decimals import LEVEL, at_most, nats
 from sfumato.errors import ClaimError, InputError, SfumatoError
 from sfumato.frames import Datum, Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, load
@@ -40,33 +41,52 @@ FINE = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, *MARGINS)  # for optima whose last di
 Witness: TypeAlias = "Mapping[str, Datum]"  # where a level is attained, in labels
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Framed):
-    """A proved statement about a sealed mechanism: its level is at most `level` nats."""
+    """A proved statement about a sealed mechanism: its level is at most `level` nats.
+
+    What no promise depends on is proved when it is first read and kept: levels elsewhere, and where the kernel
+    confirmed the claim the least level itself, which is then the claimed one where the fast proof finds none as good.
+    """
 
     notion: str
     within: str
     epsilon: float  # what is claimed
-    proof: DeferredLevel  # of the least level proved; where the kernel proved the claim, made when first read
-    elsewhere: Mapping[str, float] = field(default_factory=dict)  # levels outside the set, proved when first read
+    prove: Callable[[], tuple[float, Witness]]  # the least level proved, with where it is attained
+    outside: Callable[[], Mapping[str, float]] = dict  # levels outside the set
     title: str = ""  # the notion's name, with its orders
     also: tuple[Certificate, ...] = ()  # of the further promises of the claim
     basis: str = PROVED
+    confirmed: bool = False  # by the kernel
 
-    @property
+    @cached_property
+    def _proof(self) -> tuple[float, Witness]:
+        if not self.confirmed:
+            return self.prove()
+        try:
+            level, witness = self.prove()
+        except SfumatoError:
+            return self.epsilon, {}
+        return min(level, self.epsilon), witness
+
+    @cached_property
     def level(self) -> float:
         """What is proved, rounded up."""
-        return self.proof.made[0]
+        return self._proof[0]
 
-    @property
+    @cached_property
     def witness(self) -> Witness:
         """Where the level is attained or approached."""
-        return self.proof.made[1]
+        return self._proof[1]
+
+    @cached_property
+    def elsewhere(self) -> Mapping[str, float]:
+        """Levels outside the set."""
+        return self.outside()
 
     @property
     def holds(self) -> bool:
-        proved = self.proof.confirmed is not None or self.level <= self.epsilon
-        return proved and all(other.holds for other in self.also)
+        return (self.confirmed or self.level <= self.epsilon) and all(other.holds for other in self.also)
 
     def records(self) -> Iterator[Record]:
         """One record for each promise: what is claimed, and what is proved."""
@@ -75,67 +95,21 @@ class Certificate(Framed):
                    "proved": one.level, "holds": one.level <= one.epsilon, "basis": one.basis}
 
     def __repr__(self) -> str:
-        state, claimed = "holds" if self.holds else "does NOT hold", with_unit(at_most(self.epsilon), "nat")
+        state, claimed = "holds" if self.holds else "does NOT hold", nats(self.epsilon)
         return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {claimed} claimed, "
                 f"{at_most(self.level)} {self.basis}, {self.within}>")
 
 
-class DeferredLevel:
-    """A proved level with where it is attained, made on first reading and kept; of a claim that was `confirmed` at a
-    level, that one where the fast proof finds none as good."""
-
-    def __init__(self, make: Callable[[], tuple[float, Witness]], confirmed: float | None = None) -> None:
-        self._make, self.confirmed = make, confirmed
-
-    @classmethod
-    def known(cls, level: float, witness: Witness) -> DeferredLevel:
-        out = cls(dict)  # type: ignore[arg-type]  # never asked
-        out.__dict__["made"] = level, witness
-        return out
-
-    @cached_property
-    def made(self) -> tuple[float, Witness]:
-        if self.confirmed is None:
-            return self._make()
-        try:
-            level, witness = self._make()
-        except SfumatoError:
-            return self.confirmed, {}
-        return min(level, self.confirmed), witness
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeferredLevel) and self.made == other.made
-
-    def __hash__(self) -> int:
-        return hash(self.made[0])
-
-    def __repr__(self) -> str:
-        return f"Level({at_most(self.made[0], LEVEL)})"
+T = TypeVar("T")
 
 
-class DeferredLevels(Mapping[str, float]):
-    """A mapping made on first reading and kept: what no promise depends on need not hold up a design."""
+def known(value: T) -> Callable[[], T]:
+    """What is proved already, for whoever asks."""
+    return partial(_itself, value)
 
-    def __init__(self, make: Callable[[], dict[str, float]]) -> None:
-        self._make = make
-        self._made: dict[str, float] | None = None
 
-    def _read(self) -> dict[str, float]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    def __getitem__(self, key: str) -> float:
-        return self._read()[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        return len(self._read())
-
-    def __repr__(self) -> str:
-        return repr(self._read())
+def _itself(value: T) -> T:
+    return value
 
 
 def certificate(
@@ -147,14 +121,13 @@ def certificate(
         raise InputError("the mechanism carries no claim", next="Give one, or design it with sf.design.")
     if not confirmed:
         check_confidence(claim)
-    proof = DeferredLevel(partial(_proof, mechanism, claim), claim.epsilon if confirmed else None)
-    if not confirmed:
-        _ = proof.made
     kind = "everything" if claim.within is None else claim.within.kind
-    outside = outlook(mechanism, claim) if wider else {}
-    also = tuple(certificate(mechanism, other, wider=False, confirmed=confirmed) for other in claim.also)
+    outside = partial(elsewhere, mechanism, claim) if wider else dict
     basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if unlisted(mechanism) else PROVED
-    return Certificate(claim.notion, kind, claim.epsilon, proof, outside, claim.title, also, basis)
+    prove = partial(_proof, mechanism, claim)
+    found = prove if confirmed else known(prove())
+    also = tuple(certificate(mechanism, other, wider=False, confirmed=confirmed) for other in claim.also)
+    return Certificate(claim.notion, kind, claim.epsilon, found, outside, claim.title, also, basis, confirmed)
 
 
 def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, Witness]:
@@ -198,13 +171,13 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
         out["the worst output (LIP)"] = log_up(proved(mechanism, "lip", claim.within).ratio)
     if mechanism.secret.size < 2:
         return out  # nothing is secret but the record itself
-    out["any distribution"] = log_up(about_anything(mechanism).ratio)
+    out["any distribution"] = level_anywhere(mechanism)
     return out
 
 
-def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
-    """`elsewhere`, proved when it is first read."""
-    return DeferredLevels(partial(elsewhere, mechanism, claim))
+def level_anywhere(mechanism: Mechanism) -> float:
+    """What is proved about the secret for any distribution."""
+    return log_up(about_anything(mechanism).ratio)
 
 
 def seal(
@@ -225,7 +198,7 @@ def seal(
         tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
         found = certificate(tried, wider=False)
         if found.holds:
-            return tried, replace(found, elsewhere=outlook(tried))
+            return tried, replace(found, outside=partial(elsewhere, tried))
         if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
             missing = found.level - claim.epsilon
             needed = missing / 8  # a smaller mixture could not make up for what is missing
@@ -246,7 +219,7 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     claim, refused = mechanism.claim if claim is None else claim, None
     if claim is not None and mechanism.sealed:
         try:
-            if confirm(replace(mechanism, claim=claim)):
+            if confirm(mechanism if claim is mechanism.claim else replace(mechanism, claim=claim)):
                 return certificate(mechanism, claim, confirmed=True)
         except ClaimError as error:
             refused = error  # the fast proof may say where
@@ -263,13 +236,14 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     return made
 
 
+def certificate_any(made: Mechanism | Bundle) -> Certificate:
+    """What can be proved of a mechanism or a bundle, whether or not its claim holds."""
+    return certification.bundle_certificate(made) if isinstance(made, Bundle) else certificate(made)
+
+
 def certify_any(made: Mechanism | Bundle) -> Certificate:
     """Prove the claim of a mechanism, or the promise of a bundle."""
-    if isinstance(made, Bundle):
-        from sfumato.certification.together import certify_bundle
-
-        return certify_bundle(made)
-    return certify(made)
+    return certification.certify_bundle(made) if isinstance(made, Bundle) else certify(made)
 
 
 def verify(path: str | os.PathLike[str]) -> Certificate:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato import privacy
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
 from sfumato.certification.rationals import CANDIDATES, Attained, about_input, ratio_of
@@ -160,11 +161,9 @@ def _pairs(q: Exact, alpha: float, beta: float) -> Proved:
 
 def _laws(q: Exact, alpha: float, beta: float) -> Floats:
     """Suggested laws q[x', y] (one for all when β = 1), positive, with sums proved to be at most 1."""
-    from sfumato.privacy.alpha_beta import dual_laws  # suggests; loaded here so that other proofs need no solver
-
     low, high = q.ends
     middle = (low + high) / 2
-    laws = np.maximum(dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST_LAW)
+    laws = np.maximum(privacy.dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST_LAW)
     total = laws.sum(axis=1, keepdims=True) * (1 + (laws.shape[1] + 4) * 2.0**-52)
     return down(laws / total)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -25,10 +26,18 @@ if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
 
-PAIRS_PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+@dataclass(frozen=True, slots=True)
+class PairsLooked:
+    """Pairs of secrets that are looked at."""
 
-SLACK_SHARES = (0.5, 0.15, 0.85)  # whose dual points give every pair a bound before any is looked at itself
-CROSSED = 500_000  # pairs that get such a bound at once
+    patience: int = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+    # whose dual points give every pair a bound before any is looked at itself
+    shares: tuple[float, ...] = (0.5, 0.15, 0.85)
+    crossed: int = 500_000  # pairs that get such a bound at once
+
+
+LOOKED = PairsLooked()
+
 
 Sides = Callable[[Ints, Ints, Ints], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
 Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
@@ -60,7 +69,7 @@ class PairBounds(Protocol):
 def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a ball that has bounds.
 
-    It is close to the maximum unless there are more than PAIRS_PATIENCE pairs to look at and what one secret alone
+    It is close to the maximum unless there are more than LOOKED.patience pairs to look at and what one secret alone
     allows already proves the target ratio.
     """
     best = Attained(1.0, {})
@@ -107,7 +116,7 @@ def _rows(values: Weights, ball: PairBounds, found: float, target: float) -> Att
         return [
             (Dual.suggested(side, share * ball.slack[1], greatest=True),
              Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
-            for share in SLACK_SHARES
+            for share in LOOKED.shares
         ]
 
     return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, ProvedBall) else None)
@@ -195,7 +204,7 @@ def _pairs(
 
     for turn in (0, 1):  # before and after pairs have got a bound from common dual points
         for part in worst_first(flat, ratio):
-            if done >= PAIRS_PATIENCE and flat[part[0]] <= target:
+            if done >= LOOKED.patience and flat[part[0]] <= target:
                 return best.or_worse(Attained(float(flat[part[0]]), best.where))
             at = np.unravel_index(part, bounds.shape)
             flat[part] = np.minimum(flat[part], ball.pairs(*sides(*at)))
@@ -211,8 +220,8 @@ def _pairs(
 
 def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: ProvedBall, enough: float) -> None:
     """Lower the bounds of the pairs in `order` to what common dual points prove: one computation per pair."""
-    for start in range(0, len(order), CROSSED):
-        part = order[start : start + CROSSED]
+    for start in range(0, len(order), LOOKED.crossed):
+        part = order[start : start + LOOKED.crossed]
         for above, below in duals:
             part = part[bounds[part] > enough]
             row = part // (secrets * secrets) * secrets

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.decimals import BITS, at_most, sure, with_unit
+from sfumato import certification
+from sfumato.decimals import BITS, at_most, capitalised, nats, sure
 from sfumato.decimals import total as summed
 from sfumato.errors import listed
 from sfumato.joint import Noise
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Bundle, Mechanism
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -34,12 +35,12 @@ class PromisesTold:
 
     @property
     def sentence(self) -> str:
-        total = at_most(self.total, BITS)
         if self.promised is None:
-            most = f"up to {with_unit(total, 'nat')}" if self.total < float("inf") else "possibly everything"
+            most = f"up to {nats(self.total, BITS)}" if self.total < float("inf") else "possibly everything"
             return f"{self.who} learns {most}: nothing is promised there"
-        beside = f", {total} with what the mechanism file tells" if self.total > self.promised else ""
-        return f"{self.who} learns at most {with_unit(at_most(self.promised, BITS), 'nat')} about the secret{beside}"
+        more = self.total > self.promised
+        beside = f", {at_most(self.total, BITS)} with what the mechanism file tells" if more else ""
+        return f"{self.who} learns at most {nats(self.promised, BITS)} about the secret{beside}"
 
 
 def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[PromisesTold, ...]:
@@ -66,6 +67,11 @@ def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[Pr
     return first, PromisesTold(knowing, None, level, summed(level, spent))
 
 
+def sentences(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[str, ...]:
+    """Both promises in words."""
+    return tuple(told.sentence for told in promises(mechanism, proof))
+
+
 def design_sentence(noise: Noise) -> str:
     """What was paid for the design counts, and what is said about the set around them."""
     if noise.coverage is None:
@@ -82,3 +88,20 @@ def told_exactly(mechanism: Mechanism) -> str | None:
         "the file holds counts of the table without noise: the promise is about one released row by itself, and "
         "whoever sees the counts and all rows of a small table may learn more"
     )
+
+
+def notes_of(made: Mechanism | Bundle) -> list[str]:
+    """What a release says of its promises and of the mechanism file beside it, in sentences."""
+    if made.claim is None:
+        return ["The mechanism carries no claim: no privacy is promised for this table."]
+    if isinstance(made, Bundle):
+        spent = certification.drawn_for([made])[0]
+        most = nats(summed(made.claim.epsilon, spent))
+        held = f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {most}."
+        return [held] if spent else []
+    noise, exactly = None if made.joint is None else made.joint.noise, told_exactly(made)
+    return [
+        *(f"{capitalised(told)}." for told in sentences(made)),
+        *([] if noise is None else [f"The mechanism file holds {design_sentence(noise)}."]),
+        *([] if exactly is None else [f"{capitalised(exactly)}."]),
+    ]

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
 import sfumato_kernel as kernel
+from sfumato import certification
+from sfumato.certification.ball import CLOSE_SHARES, COARSE_SHARES, ProvedBall
 from sfumato.certification.outward import log_up, up_any
+from sfumato.certification.over_balls import over_bounds
 from sfumato.certification.rationals import Attained, about_anything, about_input, about_secret, alone
+from sfumato.certification.renyi_proofs import RenyiBounds
+from sfumato.certification.shift_proofs import shifts_over_ball
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product
-from sfumato.mechanism.bundle import any_record
 from sfumato.tolerances import EXPONENT
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato.uncertainty.renyi import simulated_radius
@@ -41,25 +46,21 @@ def proved(
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
-        from sfumato.certification.together import bounded
-
-        found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
+        found = certification.bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
         if notion in BELIEFS:
-            other = bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
+            other = certification.bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
             return found if found.ratio <= other.ratio else other
         return found
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
-        from sfumato.certification.leakage_proofs import about_side_channels
 
-        return about_side_channels(mechanism, within.joint)
+        return certification.about_side_channels(mechanism, within.joint)
     if is_known(within) or notion not in BELIEFS:
         return over_set(mechanism, within, notion, target)
     found = over_set(mechanism, within, "rldp", target)
     if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
         return found
-    from sfumato.certification.shift_proofs import shifts_over_ball
 
     return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
 
@@ -89,30 +90,20 @@ def over_set(
 
 
 def _over_chi_square(mechanism: Mechanism, within: ChiSquareBall, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.ball import CLOSE_SHARES, COARSE_SHARES, ProvedBall
-    from sfumato.certification.over_balls import over_bounds
-
     ball = ProvedBall.around(within.joint, within.radius, COARSE_SHARES if coarse else CLOSE_SHARES)
     return over_bounds(mechanism, ball, target)
 
 
 def _over_renyi(mechanism: Mechanism, within: RenyiBall, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.over_balls import over_bounds
-    from sfumato.certification.renyi_proofs import RenyiBounds
-
     return over_bounds(mechanism, RenyiBounds.around(within.joint, within.alpha, within.radius), target)
 
 
 def _over_polytope(mechanism: Mechanism, within: Polytope, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.stated_sets import over_vertices
-
-    return over_vertices(mechanism, within)
+    return certification.over_vertices(mechanism, within)
 
 
 def _over_custom(mechanism: Mechanism, within: Custom, target: float, coarse: bool) -> Attained:
-    from sfumato.certification.stated_sets import over_ranges
-
-    return over_ranges(mechanism, within)
+    return certification.over_ranges(mechanism, within)
 
 
 def _otherwise(mechanism: Mechanism, within: UncertaintySet, target: float, coarse: bool) -> Attained:
@@ -147,9 +138,9 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     assert claim.alpha is not None and claim.beta is not None
     if isinstance(mechanism.law, Product) and unlisted(mechanism):
         return _leakage_of_parts(mechanism, mechanism.law, claim), {}
-    from sfumato.certification.leakage_proofs import leakage_level
 
-    found = leakage_level(mechanism, claim.alpha, claim.beta, None if claim.within is None else claim.within.joint)
+    at = None if claim.within is None else claim.within.joint
+    found = certification.leakage_level(mechanism, claim.alpha, claim.beta, at)
     return found.level, found.where
 
 
@@ -171,9 +162,8 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
         raise InputError("I(S;Y) can be proved at a known distribution only", next="Claim it within sf.Exactly(joint).")
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         return log_up(proved(mechanism, "lip", claim.within).ratio), {}
-    from sfumato.certification.leakage_proofs import secret_information
 
-    return secret_information(mechanism, claim.within.joint), {}
+    return certification.secret_information(mechanism, claim.within.joint), {}
 
 
 _MEASURES: dict[str, Callable[[Mechanism, Claim], tuple[float, dict[str, int]]]] = {
@@ -184,9 +174,16 @@ _MEASURES: dict[str, Callable[[Mechanism, Claim], tuple[float, dict[str, int]]]]
 # --- the kernel's word: what it refuses is refused here, whatever the fast proofs say ---------------------------------
 
 
-EXACT_CELLS = 20_000  # outputs × inputs for which rationals take about a tenth of a second
-PROVED_PAIRS = 64  # outputs × secrets² that may each need a dual point of some milliseconds
-LEAKING = 400  # outputs × inputs², each a power of 40 digits
+@dataclass(frozen=True, slots=True)
+class Quickly:
+    """What the kernel proves in a fraction of a second."""
+
+    cells: int = 20_000  # outputs × inputs for which rationals take about a tenth of a second
+    pairs: int = 64  # outputs × secrets² that may each need a dual point of some milliseconds
+    leaks: int = 400  # outputs × inputs², each a power of 40 digits
+
+
+QUICKLY = Quickly()
 REPEATED = 0.95  # of a simulated radius: other versions of NumPy may draw otherwise, and then quantiles differ a little
 BALLS = (ChiSquareBall.kind, RenyiBall.kind)
 
@@ -214,7 +211,7 @@ def confirm(made: Mechanism | Bundle) -> bool:
     for part in made.parts if isinstance(made, Bundle) else (made,):
         check_coverage(part)
     try:
-        found = kernel.admitted(msgspec.json.encode(any_record(made)))
+        found = kernel.admitted(msgspec.json.encode(made.record))
         for own in [found] if isinstance(found, kernel.verdict.Admitted) else found.parts:
             if not all(_quick(own, claim) for claim in own.claims):
                 return False
@@ -248,9 +245,9 @@ def _quick(part: kernel.verdict.Admitted, claim: kernel.verdict.Claim) -> bool:
     if law.kind == "unary" and not law.listable:
         return claim["notion"] in ("ldp", "rldp") and law.inputs <= 64
     outputs = law.outputs
-    if outputs * law.inputs > EXACT_CELLS:
+    if outputs * law.inputs > QUICKLY.cells:
         return False
     if claim["notion"] == "leakage":
-        return bool(outputs * law.inputs**2 <= LEAKING)
+        return bool(outputs * law.inputs**2 <= QUICKLY.leaks)
     ball = claim["within"] is not None and claim["within"]["kind"] in BALLS
-    return not ball or bool(outputs * part.secrets**2 <= PROVED_PAIRS)
+    return not ball or bool(outputs * part.secrets**2 <= QUICKLY.pairs)

@@ -36,8 +36,19 @@ DUALS = 9
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
 UNITS = 8 * UNIT  # rounding of a few operations, relative
-PROVED_SPLITS, ATOM_SPLITS = 128, 1024  # compared for α < ½ at first, and between atoms
-CUTS, PARTS = 4, 8  # how often a cell of splits is cut again, and into how many parts
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """Cells of splits that are compared for α < ½."""
+
+    first: int = 128  # compared for α < ½ at first, and between atoms
+    atoms: int = 1024
+    cuts: int = 4  # how often a cell of splits is cut again, and into how many parts
+    parts: int = 8
+
+
+SPLITS = Splits()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,17 +234,17 @@ class RenyiBounds:
         goal, total, out = float(found.max()) * (1 + RATIO_STEPS[-2]), self.spent[1], []
         for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
             one, two = (_part(side, slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
-            spent, left = split_grid(total, PROVED_SPLITS)
+            spent, left = split_grid(total, SPLITS.first)
             bounds = _quotient(self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False))
             row, cell = np.nonzero(bounds > goal)
             proved = np.where(bounds > goal, 0.0, bounds).max(1)
             low, high, value = np.append(0.0, spent)[cell], spent[cell], bounds[row, cell]
-            for _ in range(CUTS):
+            for _ in range(SPLITS.cuts):
                 goal = max(goal, float(proved.max()))
                 live = np.flatnonzero(value > goal)
                 np.maximum.at(proved, np.delete(row, live), np.delete(value, live))
-                row, before = np.repeat(row[live], PARTS), np.repeat(value[live], PARTS)
-                ends = np.linspace(low[live], high[live], PARTS + 1, axis=1)
+                row, before = np.repeat(row[live], SPLITS.parts), np.repeat(value[live], SPLITS.parts)
+                ends = np.linspace(low[live], high[live], SPLITS.parts + 1, axis=1)
                 low, high = ends[:, :-1].ravel(), ends[:, 1:].ravel()
                 value = np.minimum(before, self._cells(_part(one, row), _part(two, row), low, high))
                 np.maximum.at(proved, row[value == before], value[value == before])  # what a cut did not better
@@ -276,7 +287,7 @@ class RenyiBounds:
         def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
             return self.curves(side, spent, greatest=True), self.curves(side, left, greatest=False)
 
-        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_SPLITS), both)
+        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], SPLITS.atoms), both)
 
 
 def _quotient(top: Floats, low: Floats) -> Floats:

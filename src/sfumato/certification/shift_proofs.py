@@ -32,7 +32,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
 from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
 from sfumato.uncertainty.shifts import others
-from sfumato.uncertainty.tilting import STEP_CLOSE, Depths, newton
+from sfumato.uncertainty.tilting import NEWTON, Depths, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
@@ -40,12 +40,32 @@ if TYPE_CHECKING:
 
 
 Number = TypeVar("Number", int, Floats)  # whole, or floats for many at once
-MOST_HALVINGS = 26  # halvings of a piece before the proof is given up
-PROVED_PIECES = 50_000  # pieces in all before the proof is given up
-HALVINGS_FIRST = 3  # before a piece that fails at its very middle ends the proof: its multipliers are good by then
-REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """When a proof piece by piece is given up."""
+
+    halvings: int = 26  # halvings of a piece before the proof is given up
+    most: int = 50_000  # pieces in all before the proof is given up
+    first: int = 3  # before a piece that fails at its very middle ends the proof: its multipliers are good by then
+
+
+PIECES = Pieces()
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """Windows that follow a ridge, narrow and slanted as they are, then narrow."""
+
+    reach: tuple[float, float] = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
+    grid: int = 25  # ridges are narrow and slanted: windows follow, then narrow
+    turns: int = 28
+    narrowing: float = 1.5
+
+
+ZOOM = Zoom()
 GREATEST_RATIO = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
-ZOOM_GRID, ZOOMS, NARROWING = 25, 28, 1.5  # ridges are narrow and slanted: windows follow, then narrow
 
 
 def shifts_over_ball(
@@ -126,14 +146,14 @@ def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
     left = np.array([e[0] for e in ends if e is not None], float)
     right = np.array([e[1] for e in ends if e is not None], float)
     spent = 0
-    for turn in range(MOST_HALVINGS):
+    for turn in range(PIECES.halvings):
         if len(case) == 0:
             return True
         spent += len(case)
-        if spent > PROVED_PIECES:
+        if spent > PIECES.most:
             return False
         proved, hopeless = _proved(cases, case, left, right, radius, z)
-        if hopeless and turn >= HALVINGS_FIRST:
+        if hopeless and turn >= PIECES.first:
             return False
         case, left, right = case[~proved], left[~proved], right[~proved]
         middle = np.where(
@@ -193,7 +213,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     first, second = cases.first, cases.second
-    step = max(1, BLOCK // (ZOOM_GRID * (first.p.shape[1] + second.p.shape[1] + ZOOM_GRID)))
+    step = max(1, BLOCK // (ZOOM.grid * (first.p.shape[1] + second.p.shape[1] + ZOOM.grid)))
     parts = [
         _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
         for i in range(0, len(case), step)
@@ -301,7 +321,7 @@ def _by_newton(
             det = -slope[0] * turn[1] - slope[1] * turn[0]
             return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
-        settled = newton(step, y, np.flatnonzero(usual), STEP_CLOSE)
+        settled = newton(step, y, np.flatnonzero(usual), NEWTON.close)
         tau = top + width * np.exp(y)
     return tau[0], -tau[1], settled
 
@@ -317,14 +337,14 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
     width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), LEAST)
     up_, down_ = (top[:, None] - high) / width[:, None], (least - bottom[:, None]) / width[:, None]
     t = point[:, None, None]
-    low = [np.full(len(case), REACH[0])] * 2
-    far = [np.full(len(case), REACH[1])] * 2
+    low = [np.full(len(case), ZOOM.reach[0])] * 2
+    far = [np.full(len(case), ZOOM.reach[1])] * 2
     spots = [low[0], low[1]]
     lines = np.arange(len(case))
-    for turn in range(ZOOMS):
-        count = ZOOM_GRID if turn == 0 else 9
+    for turn in range(ZOOM.turns):
+        count = ZOOM.grid if turn == 0 else 9
         grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, far, strict=True)]
-        gaps = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in grids]
+        gaps = [np.where(g <= ZOOM.reach[0], 0.0, np.exp(g)) for g in grids]
         a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]
         a2 = (np.sqrt(gaps[1][:, :, None] + down_[:, None, :]) * second[:, None, :]).sum(-1)[:, None, :]
         mu = (top[:, None] / width[:, None] + gaps[0])[:, :, None]
@@ -339,9 +359,9 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
         steps = [(y - x) / (count - 1) for x, y in zip(low, far, strict=True)]
         # A ridge that leads out of the window is followed, unless it ends there.
         low_rim, far_rim = (np.stack([i == k, j == k]) for k in (0, count - 1))
-        on_rim = (low_rim & (np.stack(spots) > REACH[0])) | (far_rim & (np.stack(spots) < REACH[1]))
-        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, NARROWING)
-        low = [np.maximum(REACH[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
-        far = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
-    final = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in spots]
+        on_rim = (low_rim & (np.stack(spots) > ZOOM.reach[0])) | (far_rim & (np.stack(spots) < ZOOM.reach[1]))
+        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, ZOOM.narrowing)
+        low = [np.maximum(ZOOM.reach[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
+        far = [np.minimum(ZOOM.reach[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
+    final = [np.where(g <= ZOOM.reach[0], 0.0, np.exp(g)) for g in spots]
     return top + width * final[0], bottom - width * final[1]

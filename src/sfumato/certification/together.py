@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 from sfumato.alphabet import Alphabet
-from sfumato.certification.certificate import PROVED, Certificate, DeferredLevel, certificate
+from sfumato.certification.certificate import PROVED, Certificate, certificate, known
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import check_confidence, confirm, proved, target_of
 from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
@@ -18,7 +18,6 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Product, Unary
 from sfumato.mechanism.bundle import part_name
-from sfumato.mechanism.file import record_of
 from sfumato.mechanism.law import told_apart
 
 # --- bounds of several releases whose joint outputs are too many to list ----------------------------------------------
@@ -156,7 +155,7 @@ def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
     drawn: dict[str, dict[str, tuple[Alphabet, Alphabet, Noise]]] = {}
     for part in (p for made in releases for p in (made.parts if isinstance(made, Bundle) else (made,))):
         if (joint := part.joint) is not None and joint.noise is not None:
-            own = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {record_of(part).checksum}"
+            own = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {part.checksum}"
             known = drawn.setdefault(joint.noise.draw or own, {})
             at = joint.fingerprint if joint.noise.counts > 0 else ""
             if at not in known or known[at][2].epsilon < joint.noise.epsilon:
@@ -247,8 +246,8 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
     witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    proof = DeferredLevel.known(level, witness)
-    return Certificate("rldp", claim.assuming, claim.epsilon, proof, outside, claim.title, (), basis)
+    proof = known((level, witness))
+    return Certificate("rldp", claim.assuming, claim.epsilon, proof, known(outside), claim.title, (), basis)
 
 
 def _about(bundle: Bundle, part: Mechanism) -> Mechanism:

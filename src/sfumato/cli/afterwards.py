@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
+from sfumato import certification, drawing, estimation, ledgers, releasing, reporting
+from sfumato.atomic import check_target
 from sfumato.cli.console import columns, document, pairs, progress, story
+from sfumato.cli.estimate import mechanism_of
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
 from sfumato.decimals import LEVEL, at_most, capitalised, level
 from sfumato.errors import ClaimError, InputError
@@ -47,20 +50,16 @@ def report(
       sfumato report released.mechanism.json --released released.csv --out page.html
       sfumato report m.json --out m.html
     """
-    from sfumato.atomic import check_target
-    from sfumato.cli.inspect import proved
-    from sfumato.reporting import write_reports
-
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     mechanism = sf.load(file)
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        proof = None if mechanism.claim is None else proved(mechanism)
+        proof = None if mechanism.claim is None else certification.certificate_any(mechanism)
     found, manifest = (None, None) if released is None else _read(released, mechanism)
     with progress("writing the report"):
-        write_reports(
+        reporting.write_reports(
             out, mechanism, proof, found, manifest=manifest, title=title, level=confidence, file=file.name, force=force
         )
     if as_json:
@@ -85,14 +84,11 @@ def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | Bun
 
     A law too large to invert gives no estimate, as in the release itself.
     """
-    from sfumato.drawing.manifest import manifest_path, read_manifest
-    from sfumato.estimation.models import model_of
-
-    beside = manifest_path(released)
-    manifest = read_manifest(beside) if beside.exists() else None
+    beside = drawing.manifest_path(released)
+    manifest = drawing.read_manifest(beside) if beside.exists() else None
     try:
         if isinstance(mechanism, sf.Mechanism):
-            model_of(mechanism, "symbols" if manifest is None else manifest.decode)
+            estimation.model_of(mechanism, "symbols" if manifest is None else manifest.decode)
     except InputError:
         return None, manifest
     with progress(f"estimating from {released.name}"):
@@ -121,23 +117,18 @@ def synthesise(
     Example:
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
-    from sfumato.cli.estimate import mechanism_of
-    from sfumato.estimation.result import NOTE
-    from sfumato.mechanism.bundle import any_record
-    from sfumato.releasing.files import Files
-
     law = mechanism_of(released, mechanism)
-    files = Files.beside(out, mechanism=False, report=False)
+    files = releasing.Files.beside(out, mechanism=False, report=False)
     files.check([released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(table_source(released), law, decode=decode)
     table = found.synthesise(rows, seed=seed)
     told = {
         "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
-        "estimated_from": found.n, "mechanism": any_record(law).checksum, "note": NOTE,
+        "estimated_from": found.n, "mechanism": law.checksum, "note": estimation.NOTE,
     }
     files.publish(table, lambda size: (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode(), force=force)
-    story(f"{rows:,} synthetic records with {', '.join(table.column_names)}: {out}. {NOTE}")
+    story(f"{rows:,} synthetic records with {', '.join(table.column_names)}: {out}. {estimation.NOTE}")
 
 
 ledger_option = click.option(
@@ -189,8 +180,6 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
 @json_option
 def show(path: Path, number: int, as_json: bool) -> None:
     """One release, with everything the ledger knows of it."""
-    from sfumato.ledgers.booking import evidence
-
     book = sf.Ledger(path, create=False)
     entry = book.entry(number)
     if as_json:
@@ -203,7 +192,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
     rest = f"; it repeats the answers of release {entry.repeats}" if entry.repeats else ""
     pairs([
         ("people", entry.people), ("state", entry.state + rest), ("reserved", entry.reserved_at),
-        *([("settled", entry.settled_at)] if entry.settled_at else [("on the disk", evidence(entry).value)]),
+        *([("settled", entry.settled_at)] if entry.settled_at else [("on the disk", ledgers.evidence(entry).value)]),
         ("promised", entry.claim or "nothing"), ("alone", _number(entry.level)),
         ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"),
         *([("chance of a label that tells", f"at most δ = {at_most(delta)}")] if delta else []),

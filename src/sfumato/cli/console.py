@@ -16,13 +16,12 @@ from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
 from sfumato.frames import as_json
+from sfumato.libraries import rich
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.live import Live
     from rich.progress import Progress, TaskID
-    from rich.table import Table
-    from rich.text import Text
 
     from sfumato.frames import Record
     from sfumato.optimise.budget import Heard
@@ -31,12 +30,10 @@ if TYPE_CHECKING:
 LONGEST_LINE = 110  # lines of prose longer than this are hard to read
 
 
-def screen(*, err: bool = False, wide: bool = False) -> Console:
+def screen(*, err: bool = False, wide: bool = False) -> rich.console.Console:
     """A console on stdout or stderr as they are now; plain when piped. Tables are `wide` and use the whole window."""
-    from rich.console import Console
-
-    console = Console(file=sys.stderr if err else sys.stdout, highlight=False, emoji=False, markup=False)
-    return console if wide or console.width <= LONGEST_LINE else Console(
+    console = rich.console.Console(file=sys.stderr if err else sys.stdout, highlight=False, emoji=False, markup=False)
+    return console if wide or console.width <= LONGEST_LINE else rich.console.Console(
         file=console.file, highlight=False, emoji=False, markup=False, width=LONGEST_LINE
     )
 
@@ -54,11 +51,9 @@ def show(content: RenderableType, *, err: bool = False, wide: bool = False) -> N
     console.file.flush()
 
 
-def written(text: str, style: str = "") -> Text:
+def written(text: str, style: str = "") -> rich.text.Text:
     """Text as it can be shown: names and labels come from files, and must not steer the terminal."""
-    from rich.text import Text
-
-    return Text(printable(text), style)
+    return rich.text.Text(printable(text), style)
 
 
 def printable(text: str) -> str:
@@ -75,10 +70,9 @@ def notice(told: Notice) -> None:
     if ALONE:
         story(f"\n{told.title}\n" + spelled("\n".join(told.paragraphs), shell=True) + "\n", err=True)
         return
-    from rich.panel import Panel
 
     head, body = written(told.title, "bold"), written(spelled("\n".join(told.paragraphs), shell=True))
-    show(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
+    show(rich.panel.Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
 
 def story(text: str, *, err: bool = False) -> None:
@@ -106,11 +100,11 @@ def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wid
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
+    rows = [(name, spelled(text, shell=True)) for name, text in rows]
     if _plainly(lambda width: named([(printable(name), printable(text)) for name, text in rows], width)):
         return
-    from rich.table import Table
 
-    grid = Table.grid(padding=(0, 2))
+    grid = rich.table.Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for name, text in rows:
@@ -126,11 +120,8 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
         show(_table(names, rows, rights), wide=True)
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> rich.table.Table:
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, (name, right) in enumerate(zip(names, rights, strict=True)):
         whole = any(rights[: i + 1])  # numbers and what is drawn of them are not broken over lines
         longest = max((len(word) for cell in (name, *(row[i] for row in rows)) for word in cell.split()), default=1)
@@ -179,7 +170,7 @@ def width(*, wide: bool = False) -> int:
     return screen(wide=wide).width
 
 
-def drawing() -> bool:
+def plots_fit() -> bool:
     """Whether there is somebody to look at small plots, and room for them."""
     if window(sys.stdout) is not None:
         return False
@@ -197,13 +188,12 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
     if ALONE or not sys.stderr.isatty():
         yield lambda rows: None
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    ending = [BarColumn(20), TimeRemainingColumn(), TextColumn("left")] if total else []
-    shown = [TextColumn("{task.completed:,} rows"), TextColumn("{task.fields[rate]}")] if rows else []
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), *shown, *ending, TimeElapsedColumn(),
-        console=screen(err=True), transient=True,
+    parts = rich.progress
+    ending = [parts.BarColumn(20), parts.TimeRemainingColumn(), parts.TextColumn("left")] if total else []
+    shown = [parts.TextColumn("{task.completed:,} rows"), parts.TextColumn("{task.fields[rate]}")] if rows else []
+    with parts.Progress(
+        parts.SpinnerColumn(), parts.TextColumn("{task.description}", markup=False), *shown, *ending,
+        parts.TimeElapsedColumn(), console=screen(err=True), transient=True,
     ) as running:
         start = time.monotonic()
         task = running.add_task(printable(what), total=total if isinstance(total, int) else None, rate="")
@@ -222,11 +212,11 @@ def searching(what: str) -> Iterator[Heard | None]:
     if ALONE or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False),
-        TextColumn("{task.fields[told]}", markup=False), TimeElapsedColumn(), console=screen(err=True), transient=True,
+    parts = rich.progress
+    with parts.Progress(
+        parts.SpinnerColumn(), parts.TextColumn("{task.description}", markup=False),
+        parts.TextColumn("{task.fields[told]}", markup=False), parts.TimeElapsedColumn(), console=screen(err=True),
+        transient=True,
     ) as running:
         task = running.add_task(printable(what), total=None, told="")
         yield lambda *heard: running.update(task, told=search_words(*heard))
@@ -275,15 +265,14 @@ class Ticking:
 
     def __enter__(self) -> Ticking:
         if not ALONE and sys.stderr.isatty():
-            from rich.live import Live
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            bar = Progress(
-                TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-                TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False), console=screen(err=True),
+            parts = rich.progress
+            bar = parts.Progress(
+                parts.TextColumn("{task.description}", markup=False), parts.BarColumn(), parts.MofNCompleteColumn(),
+                parts.TimeRemainingColumn(), parts.TextColumn("{task.fields[last]}", markup=False),
+                console=screen(err=True),
             )
             self.bar = bar, bar.add_task(printable(self.what), total=self.total, last="")
-            self.live = Live(bar, console=bar.console, transient=True, vertical_overflow="crop")
+            self.live = rich.live.Live(bar, console=bar.console, transient=True, vertical_overflow="crop")
             self.live.start()
         return self
 
@@ -299,10 +288,8 @@ class Ticking:
     def table(self, names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
         """What there is to look at so far, in the place of what there was."""
         if self.live is not None and self.bar is not None:
-            from rich.console import Group
-
             rights = [i >= len(names) - numbers for i in range(len(names))]
-            self.live.update(Group(_table(names, rows, rights), self.bar[0]))
+            self.live.update(rich.console.Group(_table(names, rows, rights), self.bar[0]))
 
 
 Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 import sfumato as sf
+from sfumato import drawing, estimation, releasing
+from sfumato import studio as studios
+from sfumato.atomic import write_all
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
+from sfumato.cli.wording import release_document, release_lines
 from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import InputError, OutputError, unknown
+from sfumato.libraries import pyarrow
+from sfumato.processes import listening
 
 if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
@@ -39,18 +45,10 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
-    from sfumato.cli.wording import release_document, release_lines
-    from sfumato.datasets import adult
-    from sfumato.drawing.decoding import GUESS
-    from sfumato.estimation.result import Estimate
-    from sfumato.releasing import Session, Wishes
-    from sfumato.releasing.files import Files
-    from sfumato.releasing.flow import DrawOptions
-    from sfumato.releasing.wishes import EVERY, usual_cap
-
-    wishes = Wishes(("sex",), ("race",), epsilon, design="auto", at_most=usual_cap(epsilon), public=(EVERY,))
-    table = out / "adult.csv"
-    files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html", tables=True)
+    cap = releasing.usual_cap(epsilon)
+    wishes = releasing.Wishes(("sex",), ("race",), epsilon, design="auto", at_most=cap, public=(releasing.EVERY,))
+    table, private = out / "adult.csv", out / "released.private-report.html"
+    files = releasing.Files.beside(out / "released.csv", private_report=private, tables=True)
     _folder(out, [table, *files.written.values()], force)
 
     def tell(title: str, text: str) -> None:
@@ -62,14 +60,14 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")
     _write_table(table, force)
     tell("2. Release it so that nobody's sex can be inferred",
-         f"sfumato release {table} --secret sex --useful race --public-labels {EVERY} --epsilon {epsilon:g} "
+         f"sfumato release {table} --secret sex --useful race --public-labels {releasing.EVERY} --epsilon {epsilon:g} "
          f"--out {files.table}")
-    session = Session.open(table, Screen(quiet=as_json)).design(wishes)
+    session = releasing.Session.open(table, Screen(quiet=as_json)).design(wishes)
     plan = session.plan
     assert plan is not None  # it was designed just now
     for told in plan.notices(str(files.mechanism)):
         notice(told)
-    with session.check(DrawOptions(GUESS)).written(files, force=force) as done:
+    with session.check(releasing.DrawOptions(drawing.GUESS)).written(files, force=force) as done:
         lines = release_lines(done)
     if not as_json:
         pairs(lines)
@@ -77,8 +75,8 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     proof = sf.verify(out / "released.mechanism.json")
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
-    assert isinstance(done.estimate, Estimate)  # of a single mechanism
-    rows = _compared(done.estimate, adult("sex", "race"))
+    assert isinstance(done.estimate, estimation.Estimate)  # of a single mechanism
+    rows = _compared(done.estimate, sf.datasets.adult("sex", "race"))
     if as_json:
         document({**release_document(done), "estimate": [r._asdict() for r in rows], "demo_table": table})
         return
@@ -112,13 +110,8 @@ def _folder(out: Path, targets: list[Where], force: bool) -> None:
 
 
 def _write_table(path: Path, force: bool) -> None:
-    from pyarrow import csv
-
-    from sfumato.atomic import write_all
-    from sfumato.datasets import adult, rows
-
     text = io.BytesIO()
-    csv.write_csv(rows(adult("sex", "race"), seed=1994), text)
+    pyarrow.csv.write_csv(sf.datasets.rows(sf.datasets.adult("sex", "race"), seed=1994), text)
     write_all({path: text.getvalue()}, replace=force)
 
 
@@ -151,11 +144,6 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
     Example:
       sfumato studio people.csv
     """
-    try:
-        from sfumato.processes import listening
-        from sfumato.studio.server import Studio, serve
-    except ImportError:
-        raise InputError("the studio needs starlette and uvicorn", next="Run pip install 'sfumato[studio]'.") from None
     if table is not None and not table.exists():
         raise InputError("could not be read: No such file or directory", where=table)
 
@@ -167,7 +155,7 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
 
             webbrowser.open(address)
 
-    serve(Studio(None if table is None else table.absolute(), ledger), listening(port), ready)
+    studios.serve(studios.Studio(None if table is None else table.absolute(), ledger), listening(port), ready)
 
 
 @click.command()
@@ -190,7 +178,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
       sfumato reproduce 000-fig2 001-fig3 --out figures
       sfumato reproduce all --out docs/figures --page docs/reproduced.md
     """
-    from sfumato.reproduce import FIGURES
+    from sfumato.reproduce import FIGURES, write_page
     from sfumato.reproduce import reproduce as run
 
     if not names:
@@ -210,8 +198,6 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
         if not as_json:
             click.echo(told[name])
     if page is not None:
-        from sfumato.reproduce.drawing import write_page
-
         write_page(page, told, out)
     if as_json:
         document({"out": out, "verdicts": told})

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sfumato as sf
+from sfumato import comparing, releasing, reporting, utility
+from sfumato.atomic import as_output_error, check_folder, check_target, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
     Answer,
@@ -77,23 +80,19 @@ def design(
           --epsilon 1 --out m.json
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
-    from sfumato.atomic import check_target
-    from sfumato.releasing.planning import planned
-    from sfumato.reporting.summary import document_of, lines_of
-
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
     check_target(out, table if isinstance(table, Path) else None, force=force)
-    plan = planned(table_source(table, form, **read), wished, origin=origin, listener=Screen(quiet=as_json))
+    plan = releasing.planned(table_source(table, form, **read), wished, origin=origin, listener=Screen(quiet=as_json))
     for told in plan.notices(str(out)):
         notice(told)
     made, proof = plan.mechanism, plan.certificate
     assert proof is not None  # of what was designed just now
     notes = [spelled(note, shell=True) for note in plan.notes]
     if as_json:
-        answer: Answer = {**document_of(made, proof), "files": {"mechanism": out}, "notes": notes}
+        answer: Answer = {**reporting.document_of(made, proof), "files": {"mechanism": out}, "notes": notes}
     else:
-        answer = [*lines_of(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
+        answer = [*reporting.lines_of(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
     plan.keep()
     made.save(out, force=force)
     show_answer(answer)
@@ -117,11 +116,10 @@ def plan(
     Example:
       sfumato plan people.csv --secret diagnosis --epsilon 1
     """
-    from sfumato.releasing.planning import planned
-
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
-    made = planned(table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json))
+    source, screen = table_source(table, form, **read), Screen(quiet=as_json)
+    made = releasing.planned(source, wished, reference=design_from, listener=screen)
     told = made.foreseen()
     if told is None:
         raise InputError("what the release will be worth is not known before its rows are counted.")
@@ -206,12 +204,8 @@ def compare(
       sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
       sfumato compare adult --secret sex --useful race --out compared
     """
-    from sfumato.comparing import compare as compared
-    from sfumato.comparing.page import advice
-    from sfumato.comparing.running import entrants, levels
-
-    grid = levels(epsilon, points)
-    names = entrants(joined(methods) or None)
+    grid = comparing.levels(epsilon, points)
+    names = comparing.entrants(joined(methods) or None)
     if out is not None:
         _check_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
@@ -228,14 +222,15 @@ def compare(
                 _saved(so_far, here, out)
                 again = time.monotonic() + RARELY * (time.monotonic() - began)
 
-        found = compared(
+        found = comparing.compare(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
             cache=not no_cache, progress=lambda done, of, what: bar.tell(done, what), at_most=at_most, early=early,
         )
     files = {} if out is None or not found.points else _saved(found, here, out)
     if as_json:
         told: list[Record] = [
-            {"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason} for a in advice(found.at(here))
+            {"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason}
+            for a in comparing.advice(found.at(here))
         ]
         document({**found.document(), "advice": told, "files": files})
     else:
@@ -250,22 +245,16 @@ def compare(
 def _joint(
     table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: Options, rules: Options, *, quiet: bool
 ) -> Joint:
-    from sfumato.releasing.planning import joint_of
-
     if str(table) == "adult" and not table.exists() and not any(read.values()):
-        from sfumato.datasets import adult
-
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
-        return adult(secret[0], useful[0])
+        return sf.datasets.adult(secret[0], useful[0])
     wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules}, private=False)
-    return joint_of(table_source(table, **read), wished, Screen(quiet=quiet))
+    return releasing.joint_of(table_source(table, **read), wished, Screen(quiet=quiet))
 
 
 def _check_folder(out: Path) -> None:
     """Make the folder, or say why it cannot be written, before any work."""
-    from sfumato.atomic import as_output_error, check_folder
-
     with as_output_error(out):
         out.mkdir(parents=True, exist_ok=True)
     check_folder(out / "compare.html")
@@ -273,13 +262,11 @@ def _check_folder(out: Path) -> None:
 
 def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
-    from sfumato.atomic import write_all
-    from sfumato.comparing.page import error_picture, kept_picture, page
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
-        "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
-        "errors-joint.svg": error_picture(found, at, "joint"), "compare.html": page(found, at),
+        "kept.svg": comparing.kept_picture(found, at), "errors-useful.svg": comparing.error_picture(found, at),
+        "errors-joint.svg": comparing.error_picture(found, at, "joint"), "compare.html": comparing.page(found, at),
     }
     files = {name: out / name for name in texts}
     write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
@@ -287,8 +274,6 @@ def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
 
 
 def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None:
-    from sfumato.comparing.page import advice
-
     j = found.joint
     rows = "" if found.n is None else f"; errors are for {found.n:,} released rows"
     story(f"{listed(j.secret.names)} is secret, {listed(j.useful.names)} useful: "
@@ -301,7 +286,7 @@ def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None
             story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
         _errors(found, at)
         heading(f"\nAdvice at ε = {at:.3g}")
-        told = [(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))]
+        told = [(a.aim, f"{a.method}: {a.reason}") for a in comparing.advice(found.at(at))]
         pairs(told) if told else story(NO_ADVICE)
     if found.missing:
         heading("\nWithout a design")
@@ -326,13 +311,12 @@ def _absent(found: Comparison) -> list[tuple[str, str]]:
 def _ordered(found: Comparison) -> dict[str, str]:
     """Methods and how they are shown: the full promise first, then protocols for scale and others, marked; best first.
     """
-    from sfumato.comparing.running import ENTRANTS, PLAIN
-
     def rank(name: str) -> tuple[bool, bool, float]:
-        return (not ENTRANTS[name].comparable, name in PLAIN, -sum(p.nmi or 0.0 for p in found.of(name)))
+        return (not known[name].comparable, name in plain, -sum(p.nmi or 0.0 for p in found.of(name)))
 
+    known, plain = comparing.ENTRANTS, comparing.PLAIN
     names = sorted(found.methods, key=rank)
-    return {name: name + ("" if ENTRANTS[name].comparable and name not in PLAIN else " *") for name in names}
+    return {name: name + ("" if known[name].comparable and name not in plain else " *") for name in names}
 
 
 def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -345,9 +329,8 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
         if any(v is not None for v in by.values()):
             figures = ["–" if (nmi := by.get(e)) is None else percent(nmi, 1) for e in named]
             rows.append([shown, spark([by.get(e) for e in grid], high=1.0), *figures])
-    from sfumato.utility.ceilings import ceiling
 
-    top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
+    top = {e: utility.ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(percent(top[e], 1) for e in named)])
     return ["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 import sfumato as sf
-from sfumato.alphabet import MISSING
-from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
+from sfumato import drawing, releasing, sources
+from sfumato.atomic import check_target, write_all
+from sfumato.cli.console import columns, document, heading, plots_fit, progress, span, story, width
 from sfumato.cli.options import (
     Location,
     Names,
@@ -25,7 +26,8 @@ from sfumato.cli.options import (
     table_source,
     values_option,
 )
-from sfumato.decimals import near, percent, sure
+from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
+from sfumato.decimals import MISSING, near, percent, sure
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,8 +90,6 @@ def estimate(
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     law = mechanism_of(released, mechanism)
     if csv_file is not None:
-        from sfumato.atomic import check_target
-
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
     if isinstance(law, sf.Bundle):
@@ -134,8 +134,6 @@ def _estimate_bundle(
     released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
     csv_file: Path | None, force: bool, as_json: bool, wanted: Sequence[Sequence[str]],
 ) -> None:
-    from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
-
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(released, bundle, method=method, decode=decode)
         rows, asked = table_rows(found, confidence), [found.table(*names) for names in wanted]
@@ -158,11 +156,9 @@ def _estimate_bundle(
 
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
-    from sfumato.drawing.manifest import mechanism_beside
-
     if released.name.endswith(DOCUMENTS):
         raise InputError("is a file beside a released table", next="Give the table itself.", where=released)
-    path = mechanism_beside(released) if mechanism is None else mechanism
+    path = drawing.mechanism_beside(released) if mechanism is None else mechanism
     if mechanism is None and isinstance(released, Path) and not released.exists():
         raise InputError("could not be read: No such file or directory", where=released)
     if mechanism is None and not path.exists():
@@ -224,10 +220,8 @@ def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
 
 def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbers | None:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
-    from sfumato.releasing.wishes import numbered
-
     try:
-        return sf.numbers(found, numbered(values, found.useful.alphabet), level=confidence)
+        return sf.numbers(found, releasing.numbered(values, found.useful.alphabet), level=confidence)
     except InputError:
         if values is not None:
             raise
@@ -249,7 +243,7 @@ SPAN_WIDTH = 20  # cells of a drawn interval; beyond it takes what the window ha
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
     """Estimates with their intervals, drawn beside them where somebody looks and there is room."""
     heads = [*names, "estimate", "from", "to"]
-    if not drawing():
+    if not plots_fit():
         columns(heads, rows, numbers=3)
         return
     top = max((high for _, _, high in spans), default=1.0)
@@ -260,11 +254,8 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
 
 
 def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
-    from sfumato.atomic import write_all
-    from sfumato.sources.delimited import guarded
-
     text = io.StringIO()
-    cells = ([guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))
+    cells = ([sources.guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))
     csv.writer(text, lineterminator="\n").writerows(cells)
     write_all({path: text.getvalue().encode()}, replace=force)
 

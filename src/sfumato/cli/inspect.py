@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 import sfumato as sf
-from sfumato.alphabet import MISSING
+from sfumato import certification, releasing, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
-from sfumato.decimals import LEVEL, capitalised, level, near, percent, total
+from sfumato.cli.wording import inspect_bundle
+from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent, total
 from sfumato.errors import ClaimError
+from sfumato.libraries import numpy as np
+from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
-    from sfumato.certification.certificate import Certificate
     from sfumato.frames import Record
-    from sfumato.mechanism import Bundle, Mechanism
+    from sfumato.mechanism import Mechanism
     from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
-LISTED_LABELS = 12  # of a column that are listed
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
     "noisy": "the private table with noise", "public": "none",
@@ -44,36 +44,40 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     Example:
       sfumato inspect released.mechanism.json
     """
-    from sfumato.mechanism.file import record_of
-
     m = sf.load(file)
     if isinstance(m, sf.Bundle):
-        from sfumato.cli.wording import inspect_bundle
-
         return inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)
     if as_json:
-        document({
-            "file": file, "checksum": record_of(m).checksum, "method": m.method, "reads": m.reads,
-            "claim": None if m.claim is None else m.claim.sentence,
-            "promises": [told.sentence for told in sf.promises(m)],
-            "secret": [_column_record(c) for c in m.secret.columns],
-            "useful": [_column_record(c) for c in m.useful.columns],
-            "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
-            "meaning": m.law.meaning, "design_data": _design_record(m),
-            "posterior": [{"output": o, "cells": [{"cell": c, "p": p} for c, p in cells]} for o, cells in meanings],
-        })
+        document(_record(file, m, meanings))
         return None
-    pairs([
+    pairs(_lines(file, m))
+    _show(m, meanings)
+    return None
+
+
+def _record(file: Path, m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> Record:
+    return {
+        "file": file, "checksum": m.checksum, "method": m.method, "reads": m.reads,
+        "claim": None if m.claim is None else m.claim.sentence,
+        "promises": [told.sentence for told in sf.promises(m)],
+        "secret": [_column_record(c) for c in m.secret.columns],
+        "useful": [_column_record(c) for c in m.useful.columns],
+        "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
+        "meaning": m.law.meaning, "design_data": _design_record(m),
+        "posterior": [{"output": o, "cells": [{"cell": c, "p": p} for c, p in cells]} for o, cells in meanings],
+    }
+
+
+def _lines(file: Path, m: Mechanism) -> list[tuple[str, str]]:
+    return [
         ("file", str(file)),
         ("method", f"{m.method}, reads {'secret and useful' if m.reads == 'both' else 'useful'} columns"),
         ("claims", m.claim.sentence if m.claim else "nothing"),
         *(("that is", told.sentence) for told in sf.promises(m)),
         *(("secret", _column(c)) for c in m.secret.columns), *(("useful", _column(c)) for c in m.useful.columns),
-        ("law", _law(m)), ("design data", _design(m)), ("checksum", record_of(m).checksum),
-    ])
-    _show(m, meanings)
-    return None
+        ("law", _law(m)), ("design data", _design(m)), ("checksum", m.checksum),
+    ]
 
 
 def _column_record(c: Column) -> Record:
@@ -81,8 +85,8 @@ def _column_record(c: Column) -> Record:
 
 
 def _column(c: Column) -> str:
-    labels = [MISSING if x is None else x for x in c.labels[:LISTED_LABELS]]
-    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LISTED_LABELS else ''}"
+    labels = [MISSING if x is None else x for x in c.labels[:AT_A_GLANCE]]
+    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > AT_A_GLANCE else ''}"
 
 
 def _law(m: Mechanism) -> str:
@@ -96,11 +100,9 @@ def _law(m: Mechanism) -> str:
 
 
 def _design_record(m: Mechanism) -> Record:
-    from sfumato.releasing.notices import small_cells
-
     j = m.joint
     return {
-        "source": m.source, "rows": None if j is None else j.n, "small_cells": small_cells(j),
+        "source": m.source, "rows": None if j is None else j.n, "small_cells": releasing.small_cells(j),
         "counts": None if j is None or j.counts is None else j.counts,
         "noise": None if j is None or j.noise is None else asdict(j.noise),
         "fingerprint": None if j is None else j.fingerprint,
@@ -108,28 +110,24 @@ def _design_record(m: Mechanism) -> Record:
 
 
 def _design(m: Mechanism) -> str:
-    from sfumato.certification import design_sentence
-    from sfumato.releasing.notices import small_cells
-
     if m.joint is None:
         return "none in the file"
+    drawn = None if m.joint.noise is None else certification.design_sentence(m.joint.noise)
     if m.source == "public":
-        return "none: an even weighting of labels" + (f"; {design_sentence(m.joint.noise)}" if m.joint.noise else "")
+        return "none: an even weighting of labels" + (f"; {drawn}" if drawn else "")
     rows, fingerprint = "" if m.joint.n is None else f", {m.joint.n:,} rows", f"fingerprint {m.joint.fingerprint[:16]}…"
-    if m.joint.noise is not None:
-        return f"{design_sentence(m.joint.noise)}; {fingerprint}"
-    few = small_cells(m.joint)
+    if drawn is not None:
+        return f"{drawn}; {fingerprint}"
+    few = releasing.small_cells(m.joint)
     small = f"; {few:,} cells hold 1 to 4 people" if few else ""
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
 
 
 def _meanings(m: Mechanism, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
     """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
-    from sfumato.mechanism.mechanism import mean_law
-
     if m.joint is None or m.law.meaning == "subset":
         return []
-    mean = mean_law(m, m.joint)
+    mean = m.mean_law(m.joint)
     order = range(m.outputs) if m.outputs <= most or mean is None else np.argsort(-mean, kind="stable")
     out = []
     for y in list(order)[:most]:
@@ -165,17 +163,6 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
         story(f"… and {m.outputs - len(meanings):,} more outputs (--outputs)")
 
 
-def proved(mechanism: Mechanism | Bundle) -> Certificate:
-    """What can be proved of a mechanism or a bundle, from its integers."""
-    if isinstance(mechanism, sf.Bundle):
-        from sfumato.certification.together import bundle_certificate
-
-        return bundle_certificate(mechanism)
-    from sfumato.certification import certificate
-
-    return certificate(mechanism)
-
-
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
@@ -189,48 +176,44 @@ def verify(file: Path, as_json: bool) -> None:
     Example:
       sfumato verify released.mechanism.json
     """
-    from sfumato.certification import THEOREM, design_sentence, promises
-    from sfumato.certification.certificate import PROVED
-    from sfumato.certification.promises import told_exactly
-    from sfumato.certification.proving import confirm
-    from sfumato.reporting.figures import placed, witnessed
-
     mechanism = sf.load(file)
     if mechanism.claim is None:
         raise ClaimError("claims no privacy: there is nothing to verify", where=file)
-    found = proved(mechanism)
-    at = placed(witnessed(found))
+    found = certification.certificate_any(mechanism)
+    at = reporting.placed(reporting.witnessed(found))
     if as_json:
-        from sfumato.reporting.summary import document_of
-
-        document({"file": file, **document_of(mechanism, found)})
+        document({"file": file, **reporting.document_of(mechanism, found)})
     if not found.holds:
         raise ClaimError(
             f"claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be "
             f"proved{'; worst at ' + at if at else ''}", next="Do not release with it.", where=file,
         )
-    confirm(mechanism)
-    if as_json:
-        return
+    certification.confirm(mechanism)
+    if not as_json:
+        _tell(file, mechanism, found, mechanism.claim.sentence, at)
+
+
+def _tell(
+    file: Path, mechanism: Mechanism | sf.Bundle, found: certification.Certificate, claimed: str, at: str
+) -> None:
+    """A claim that holds, for people: what was proved, where it is worst, and what it means."""
     outside = [(f"at {where}", level(x)) for where, x in found.elsewhere.items()]
     pairs([
-        ("holds", mechanism.claim.sentence),
+        ("holds", claimed),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
-        *([("rests on", found.basis)] if found.basis != PROVED else []),
+        *([("rests on", found.basis)] if found.basis != certification.PROVED else []),
         *([("worst at", at)] if at else []),
         *outside,
     ])
     if isinstance(mechanism, sf.Bundle):
-        from sfumato.certification.together import drawn_for
-
-        if spent := drawn_for([mechanism])[0]:
+        if spent := certification.drawn_for([mechanism])[0]:
             whole = level(total(found.level, spent))
             story(f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all.")
     else:
-        for told in promises(mechanism, found):
+        for told in certification.promises(mechanism, found):
             story(f"{capitalised(told.sentence)}.")
         if mechanism.joint is not None and mechanism.joint.noise is not None:
-            story(f"The file: {design_sentence(mechanism.joint.noise)}. {THEOREM}")
-        if exactly := told_exactly(mechanism):
+            story(f"The file: {certification.design_sentence(mechanism.joint.noise)}. {certification.THEOREM}")
+        if exactly := certification.told_exactly(mechanism):
             story(f"But {exactly}.")

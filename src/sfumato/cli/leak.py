@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
+from sfumato import privacy, sources
+from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
+from sfumato.cli.wording import audit_bundle, leak_bundle
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
 
@@ -61,22 +64,16 @@ def leak(
       sfumato leak released.mechanism.json
       sfumato leak released.mechanism.json --joint people.csv --map leakage.png
     """
-    from sfumato.privacy.overview import map_of, overview
-
     mechanism = sf.load(file)
     if isinstance(mechanism, sf.Bundle):
-        from sfumato.cli.wording import leak_bundle
-
         leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return
     if picture is not None:
-        from sfumato.atomic import check_target
-
         check_target(picture, file, force=force)
     joint = mechanism.joint if table is None else _joint(table, mechanism, read_as(read))
     with progress(f"measuring {file.name}"):
-        found = overview(mechanism, joint)
-        drawn = None if picture is None and not as_json else map_of(mechanism, points) if found.lines else None
+        found = privacy.overview(mechanism, joint)
+        drawn = None if picture is None and not as_json else privacy.map_of(mechanism, points) if found.lines else None
     if picture is not None and drawn is not None:
         _draw(drawn, picture, mechanism, force)
     if as_json:
@@ -88,13 +85,10 @@ def leak(
 
 
 def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
-    from sfumato.sources.tabulation import counted
-
-    return counted(sf.open_source(table, **read), mechanism.secret, mechanism.useful, {})
+    return sources.counted(sf.open_source(table, **read), mechanism.secret, mechanism.useful, {})
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
-    from sfumato.atomic import write_all
     from sfumato.reproduce.drawing import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
@@ -213,8 +207,6 @@ def audit(
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = sf.load(file)
     if isinstance(mechanism, sf.Bundle):
-        from sfumato.cli.wording import audit_bundle
-
         if released is not None or epsilon is not None:
             raise InputError(
                 "is a bundle: its sampler is attacked part by part, at the level that each claims",

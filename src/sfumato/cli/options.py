@@ -16,8 +16,10 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 import sfumato as sf
-from sfumato.alphabet import DATE_PARTS, MISSING
+from sfumato import releasing, sources
+from sfumato.decimals import MISSING
 from sfumato.errors import InputError, SfumatoError
+from sfumato.libraries import pyarrow as pa
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -76,9 +78,8 @@ class Location(click.Path):
     def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or "://" not in value:
             return super().convert(value, param, ctx)
-        from sfumato.sources import located
 
-        return located(value)
+        return sources.located(value)
 
 
 class Method(click.ParamType[str]):
@@ -86,7 +87,6 @@ class Method(click.ParamType[str]):
     name = "method"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-
         return [CompletionItem(m) for m in sf.methods() if m.startswith(incomplete)]
 
 
@@ -116,7 +116,7 @@ def bins_of(texts: Sequence[str]) -> dict[str, BinWish] | None:
     def rule(text: str) -> BinWish:
         if ";" in text:
             return [float(x) for x in text.split(";") if x.strip()]
-        return text if text in DATE_PARTS else int(text)
+        return text if text in sources.DATE_PARTS else int(text)
 
     hint = ("write COL=5 for five bins of about equal size, COL=30;65 for edges, or COL=year, quarter, month or "
             "weekday for dates.")
@@ -311,24 +311,18 @@ def is_pipe(where: Where | None) -> bool:
 
 def read_as(given: Options) -> Record:
     """Takes the options of `reading` out of those given, as `open_source` has them."""
-    from sfumato.sources.dialect import READING, reading_of
-
-    return reading_of({name: given.pop(name, None) for name in READING})
+    return sources.reading_of({name: given.pop(name, None) for name in sources.READING})
 
 
 def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
     """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
-    import pyarrow as pa
-
-    from sfumato.sources.delimited import stream_source
-    from sfumato.sources.dialect import Said
 
     if not is_pipe(where):
         return sf.open_source(where, **read)
     counts, na = read.get("counts"), read.get("na")
     if form != "arrow":
-        said = Said(read.get("delimiter"), read.get("encoding"), na, read.get("decimal"), read.get("dates"))
-        comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said)
+        said = sources.Said(read.get("delimiter"), read.get("encoding"), na, read.get("decimal"), read.get("dates"))
+        comes = sources.stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said)
         return sf.open_source(comes, counts=counts)
     try:
         opened = sf.open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
@@ -340,10 +334,8 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
 
 def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: Options, *, private: bool = True) -> Wishes:
     """Options as text, read. A private table is told exactly only where that is asked for by name."""
-    from sfumato.releasing.wishes import completed
-
     texts = {
         "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
         "labels": labels_of(design["labels"]), "public": joined(design.get("public", ())),
     }
-    return completed(secret, useful, private=private, **{**design, **texts})
+    return releasing.completed(secret, useful, private=private, **{**design, **texts})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
+from sfumato import drawing, releasing, sources
 from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
@@ -28,13 +29,14 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
+from sfumato.cli.wording import release_document, release_lines
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
-    from sfumato.releasing.flow import Account, DrawOptions
+    from sfumato.releasing.flow import DrawOptions
     from sfumato.sources import Where
 
 NOT_ATOMIC = (
@@ -125,12 +127,6 @@ def release(
       sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
           --people 'cohort 7' --budget 2
     """
-    from sfumato.cli.wording import release_document, release_lines
-    from sfumato.drawing.manifest import Imprint
-    from sfumato.releasing.files import Files
-    from sfumato.releasing.flow import Account, DrawOptions
-    from sfumato.releasing.session import Order, Session
-
     read = read_as(design)
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
@@ -139,19 +135,19 @@ def release(
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     source, screen = table_source(table, form, **read), Screen(quiet=as_json)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
-    options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
+    options = releasing.DrawOptions(decode, joined(keep), *renamed, seed, drawing.Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
         assert mechanism is not None  # a pipe has no place for a design
-        session = Session.open(source, screen).load(mechanism, joined(secret), joined(useful))
+        session = releasing.Session.open(source, screen).load(mechanism, joined(secret), joined(useful))
         return _stream(session, options, form, raw_cells)
-    files = Files.beside(
+    files = releasing.Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
         partition=joined(partition), raw_cells=raw_cells, tables=True,
     )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
-    asked = Account(None, people, budget, same_values, memoise, person)
+    asked = releasing.Account(None, people, budget, same_values, memoise, person)
     account = _account(table, asked, ledger, planned=design["releases"] is not None)
-    order = Order(source, files, options, account, wishes, mechanism, design_from, split, anyway, force)
+    order = releasing.Order(source, files, options, account, wishes, mechanism, design_from, split, anyway, force)
     with order.released(screen, notice) as done:
         told = release_document(done) if as_json else release_lines(done)
     show_answer(told)
@@ -175,19 +171,19 @@ def command_line(ctx: click.Context) -> str:
 
 
 def _told(value: Datum) -> str:
-    from sfumato.sources.places import Place
-
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
-    return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, (Path, sources.Place)):
+        return value.name
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells: bool) -> None:
     """Release into standard output; what is said about it goes to stderr."""
-    drawing = session.check(options)
+    checked = session.check(options)
     story(NOT_ATOMIC, err=True)
-    rows = drawing.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
-    names, claim = listed([c.name for c in drawing.flow.columns]), drawing.flow.mechanism.claim
+    rows = checked.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
+    names, claim = listed([c.name for c in checked.flow.columns]), checked.flow.mechanism.claim
     promised = "no privacy is claimed" if claim is None else claim.sentence
     story(f"Released {rows:,} rows with {names}: {promised}.", err=True)
     if options.decode not in ("symbols", "guess"):
@@ -196,12 +192,10 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
         story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)
 
 
-def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool) -> Account:
+def _account(table: Where, asked: releasing.Account, ledger: Path | None, *, planned: bool) -> releasing.Account:
     """The place in the ledger that was asked for, if any; no ledger counts the budget of planned releases."""
-    from sfumato.releasing.flow import Account
-
-    if ledger is None and (replace(asked, budget=None) if planned else asked) == Account():
-        return Account()
+    if ledger is None and (replace(asked, budget=None) if planned else asked) == releasing.Account():
+        return releasing.Account()
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 import sfumato as sf
+from sfumato import survey as surveys
+from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import BITS, at_most
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.survey.asking import Survey
-    from sfumato.survey.collected import Store
 
 
 @click.command()
@@ -57,11 +59,9 @@ def respond(
         return
     record = dict(_pair(text) for text in values)
     if token is not None:
-        from sfumato.survey import lines
-
         if memo is not None:
             raise InputError("a line is drawn once and sent once: --token and --memo do not go together.")
-        click.echo(lines(law, [token], record)[0])
+        click.echo(surveys.lines(law, [token], record)[0])
         return
     told = law.respond(record) if memo is None else law.respond(record, memo=_key(memo))
     click.echo(json.dumps(told, ensure_ascii=False))
@@ -86,8 +86,6 @@ def _object(line: str, i: int) -> Record:
 
 def _key(path: Path) -> bytes:
     """The key in a file that its owner alone can read."""
-    import secrets
-
     if not path.exists():
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(32) + "\n")
@@ -147,14 +145,11 @@ def survey(
 
 
 def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options) -> Survey:
-    from sfumato.survey import Survey
-    from sfumato.survey import asked as question_of
-
     if (file is None) == (not asked):
         raise InputError("give a file of questions or a mechanism file, or --question 'NAME: LABEL, LABEL'.")
     if file is None:
-        return Survey.of_labels([question_of(text) for text in asked], epsilon, wave=wave, **wished)
-    return Survey.read(file, epsilon=epsilon, wave=wave, **wished)
+        return surveys.Survey.of_labels([surveys.asked(text) for text in asked], epsilon, wave=wave, **wished)
+    return surveys.Survey.read(file, epsilon=epsilon, wave=wave, **wished)
 
 
 def _waves(made: Survey) -> list[tuple[str, str]]:
@@ -195,18 +190,13 @@ def collect() -> None:
               help="Answers a minute from one address.")
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
     """Serve the page, take answers, and show running estimates."""
-    try:
-        from sfumato.survey.intake import Collector
-        from sfumato.survey.intake import serve as run
-    except ImportError:
-        raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
     page = mechanism.with_name(f"{_stem(mechanism)}.html") if page is None else page
     content = page.read_bytes() if page.is_file() else None
     with _opened(mechanism, store) as (made, opened):
         pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
                ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"),
                ("store", str(_store(mechanism, store)))])
-        run(Collector(made, opened, content, rate=rate), host=host, port=port)
+        surveys.serve(surveys.Collector(made, opened, content, rate=rate), host=host, port=port)
 
 
 @collect.command()
@@ -218,8 +208,6 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
 @force_option
 def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path, force: bool) -> None:
     """Make invitations, each for one answer. Only their hashes are stored."""
-    from sfumato.atomic import check_target, write_all
-
     check_target(out, None, force=force)
     with _opened(mechanism, store) as (_, opened):
         tokens = opened.invite(count)
@@ -235,15 +223,14 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
 @json_option
 def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> None:
     """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
-    from sfumato.survey import Form, MalformedAnswer
 
     good, outcomes = [], Counter[str]()
     with _opened(mechanism, store) as (made, opened):
-        form = Form.of(made)
+        form = surveys.Form.of(made)
         for line in filter(None, (x.strip() for x in lines)):
             try:
                 good.append(form.read(line))
-            except MalformedAnswer:
+            except surveys.MalformedAnswer:
                 outcomes["malformed"] += 1
         outcomes.update(opened.accept(good))
     if as_json:
@@ -261,11 +248,10 @@ def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> No
 @json_option
 def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json: bool) -> None:
     """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
-    from sfumato.survey.collected import export as exported
 
     with _opened(mechanism, store, fresh=False) as (made, opened):
         counts = opened.counts()
-    exported(counts, made, out, force=force)
+    surveys.export(counts, made, out, force=force)
     n = sum(counts.values())
     if as_json:
         document({"table": out, "rows": n})
@@ -274,13 +260,13 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
 
 
 @contextlib.contextmanager
-def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
+def _opened(
+    mechanism: Path, store: Path | None, *, fresh: bool = True
+) -> Iterator[tuple[Mechanism | Bundle, surveys.Store]]:
     """The mechanism and the store of its answers."""
-    from sfumato.survey.collected import Store
-    from sfumato.survey.survey_page import survey_id
 
     made = sf.load(mechanism)
-    with contextlib.closing(Store(_store(mechanism, store), survey_id(made), fresh=fresh)) as opened:
+    with contextlib.closing(surveys.Store(_store(mechanism, store), surveys.survey_id(made), fresh=fresh)) as opened:
         yield made, opened
 
 

@@ -8,34 +8,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import sfumato as sf
-from sfumato.alphabet import MISSING
+from sfumato import certification, ledgers, reporting
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
-from sfumato.decimals import at_least, level, percent
+from sfumato.decimals import MISSING, at_least, level, percent
 from sfumato.errors import ClaimError, InputError, listed, spelled
-from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import record_of
+from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.releasing import Release
 
 
-SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
+LISTED_FILES = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # in order
 Lines = list[tuple[str, str]]
 
 
 def release_lines(done: Release) -> Lines:
     """A release for people."""
-    from sfumato.reporting.summary import lines_of
-
     manifest = done.manifest
     assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
     kept = [c.name for c in manifest.columns if c.role == "kept"]
     lines = [
-        *lines_of(done.mechanism, done.certificate),
+        *reporting.lines_of(done.mechanism, done.certificate),
         ("released", f"{done.rows:,} rows with {listed([c.name for c in manifest.columns])}"),
     ]
     if kept:
@@ -44,22 +41,18 @@ def release_lines(done: Release) -> Lines:
         lines.append(("left out", listed(done.left_out)))
     if manifest.randomness != "system":
         lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
-    lines += [("note", spelled(note, shell=True)) for note in done.notes]
+    lines += [("note", note) for note in done.notes]
     if done.account is not None:
-        from sfumato.ledgers.booking import account_text
-
-        lines.append(("ledger", account_text(done.account)))
-    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
+        lines.append(("ledger", ledgers.account_text(done.account)))
+    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in LISTED_FILES if name in done.files)]
 
 
 def release_document(done: Release) -> Record:
     """A release for programs."""
-    from sfumato.reporting.summary import document_of
-
     manifest = done.manifest
     assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
     return {
-        **document_of(done.mechanism, done.certificate), "rows": done.rows,
+        **reporting.document_of(done.mechanism, done.certificate), "rows": done.rows,
         "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": list(done.left_out),
         "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
         "notes": [spelled(note, shell=True) for note in done.notes],
@@ -68,7 +61,6 @@ def release_document(done: Release) -> Record:
 
 
 PART_KEYS = ("columns", "about", "method", "outputs", "share")
-SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
 
 
 def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
@@ -80,7 +72,7 @@ def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
             for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)]
     claim = None if bundle.claim is None else bundle.claim.sentence
     if as_json:
-        document({"file": file, "checksum": record_of(bundle).checksum, "method": bundle.method, "claim": claim,
+        document({"file": file, "checksum": bundle.checksum, "method": bundle.method, "claim": claim,
                   "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
                   "parts": [dict(zip(PART_KEYS, part, strict=True)) for part in each],
                   "assuming": None if bundle.claim is None else bundle.claim.assuming, "source": bundle.source})
@@ -94,8 +86,6 @@ def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
 
 def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
     """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
-    from sfumato.certification.together import about_record, anywhere
-
     if at_a_distribution:
         raise InputError(
             "measures at a distribution are about one table of all columns, which a bundle never builds",
@@ -103,7 +93,7 @@ def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution:
         )
 
     def levels(made: Mechanism | Bundle) -> tuple[float, float]:
-        found = [x.ratio for x in (anywhere(made), about_record(made))]
+        found = [x.ratio for x in (certification.anywhere(made), certification.about_record(made))]
         return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
 
     rows = [("all answers of a row", *levels(bundle)), *(
@@ -186,13 +176,13 @@ def show_tables(found: BundleEstimate, rows: Sequence[Cell], most: int) -> None:
         shown = [[r.value or MISSING, *r.shares] for r in own[:most]]
         columns(["value", "estimate", "from", "to"], shown, numbers=3)
     pairs = [names for names in found.names if len(names) == 2]
-    for a, b in pairs[:SHOWN_TABLES]:
+    for a, b in pairs[:AT_A_GLANCE]:
         heading(f"\n{a} × {b}")
         own = sorted((r for r in rows if r.column == a and r.other == b), key=lambda r: -r.estimate)
         shown = [[r.value or MISSING, r.other_value or MISSING, *r.shares] for r in own[: min(most, 8)]]
         columns([a, b, "estimate", "from", "to"], shown, numbers=3)
-    if len(pairs) > SHOWN_TABLES:
-        story(f"… and {len(pairs) - SHOWN_TABLES} more tables of two columns (--csv, --json)")
+    if len(pairs) > AT_A_GLANCE:
+        story(f"… and {len(pairs) - AT_A_GLANCE} more tables of two columns (--csv, --json)")
 
 
 def estimate_document(found: BundleEstimate, rows: Sequence[Cell], confidence: float, csv_file: Path | None) -> Record:

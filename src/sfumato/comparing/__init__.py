@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
+    from sfumato.comparing.page import advice, error_picture, kept_picture, page
     from sfumato.comparing.results import Comparison, Missing, Point, Precision, Realised, Spread
-    from sfumato.comparing.running import compare, curve
+    from sfumato.comparing.running import ENTRANTS, PLAIN, compare, curve, entrants, levels
 
-__all__ = ["Comparison", "Missing", "Point", "Precision", "Realised", "Spread", "compare", "curve"]
-
-on_demand(__name__, {
-    "Comparison": ".results", "Missing": ".results", "Point": ".results", "Precision": ".results",
-    "Realised": ".results", "Spread": ".results", "compare": ".running", "curve": ".running",
+__all__ = on_demand(__name__, {
+    ".page": "advice error_picture kept_picture page",
+    ".results": "Comparison Missing Point Precision Realised Spread",
+    ".running": "ENTRANTS PLAIN compare curve entrants levels",
 })

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from sfumato.composing.joining import Total, joined, total_levels
     from sfumato.composing.repeating import Waves, waves
 
-__all__ = ["Composition", "Level", "Total", "Waves", "compose", "joined", "total_levels", "waves"]
-
-on_demand(__name__, {
-    "Composition": ".composition", "Level": ".composition", "Total": ".joining", "Waves": ".repeating",
-    "compose": ".composition", "joined": ".joining", "total_levels": ".joining", "waves": ".repeating",
+__all__ = on_demand(__name__, {
+    ".composition": "Composition Level compose",
+    ".joining": "Total joined total_levels",
+    ".repeating": "Waves waves",
 })

@@ -23,7 +23,6 @@ from sfumato.certification.certificate import MARGINS
 from sfumato.certification.outward import log_up
 from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
-from sfumato.mechanism.file import record_of
 from sfumato.mechanism.law import joint_code, memory_key, record_codes, remembered
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Waves:
         if not alone:
             raise InputError("a memo is the key of one respondent", next="Give one record with it.")
         code = int(joint_code([(found[c.name], c.size) for c in self.mechanism.reading])[0])
-        own = memory_key(memo, record_of(self.permanent).checksum)
+        own = memory_key(memo, self.permanent.checksum)
         kept = np.frombuffer(remembered(own, b"", code, self.permanent.law.words), np.uint64)[None, :]
         b = np.atleast_1d(self.permanent.law.draw(np.array([code]), kept)[0]).astype(np.int64)
         fresh = os.urandom(8 * len(b)) if wave is None else remembered(own, b"wave " + wave.encode(), code, len(b))

@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.errors import At, InputError, did_you_mean
 from sfumato.joint import Joint
+from sfumato.libraries import pyarrow as pa
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,8 +102,6 @@ def sample(joint: Joint, n: int, seed: int | None = None) -> pa.Table:
 
 
 def _table(joint: Joint, codes: Ints) -> pa.Table:
-    import pyarrow as pa
-
     arrays: dict[str, pa.Array] = {}
     s, u = np.divmod(codes, joint.useful.size)
     for alphabet, part in ((joint.secret, s), (joint.useful, u)):

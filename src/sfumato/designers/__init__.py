@@ -10,16 +10,15 @@ if TYPE_CHECKING:
     from sfumato.designers.base import Design, Draft, Task, register
     from sfumato.designers.choose import design, methods, options_of
     from sfumato.designers.curves import designs
+    from sfumato.designers.distances import letters
     from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
+    from sfumato.designers.splitting import response, strength_rule
 
-__all__ = [
-    "Design", "Draft", "LeastEpsilon", "LeastLeakage", "Task", "Tradeoff", "design", "designs", "least_epsilon",
-    "least_leakage", "methods", "options_of", "register", "tradeoff",
-]
-
-on_demand(__name__, {
-    "Design": ".base", "Draft": ".base", "LeastEpsilon": ".least", "LeastLeakage": ".least", "Task": ".base",
-    "Tradeoff": ".least", "design": ".choose", "designs": ".curves", "least_epsilon": ".least",
-    "least_leakage": ".least", "methods": ".choose", "options_of": ".choose", "register": ".base",
-    "tradeoff": ".least",
+__all__ = on_demand(__name__, {
+    ".base": "Design Draft Task register",
+    ".choose": "design methods options_of",
+    ".curves": "designs",
+    ".distances": "letters",
+    ".least": "LeastEpsilon LeastLeakage Tradeoff least_epsilon least_leakage tradeoff",
+    ".splitting": "response strength_rule",
 })

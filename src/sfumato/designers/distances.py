@@ -88,32 +88,15 @@ def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats |
 
 
 def letters(useful: Alphabet) -> Floats:
-    """The numbers that the labels of one column spell, or that stand for its bins.
-
-    A bin is represented by its middle; an outer bin by a point as far beyond its edge as half of its neighbour is wide.
-
-    >>> letters(Alphabet.of(Column.of("age", cuts=[20, 40, 60]))).tolist()
-    [10.0, 30.0, 50.0, 70.0]
-    """
-    if len(useful.columns) != 1:
-        raise InputError(f"useful columns {', '.join(useful.names)} are no number together: {_way_out(useful)}.")
-    column = useful.columns[0]
-    if None in column.labels:
-        raise InputError(f"column {column.name!r} has missing values, which are no number: {_way_out(useful)}.")
-    if column.cuts is not None:
-        if len(column.cuts) < 2:
-            raise InputError(f"two bins of {column.name!r} have no middle: {_way_out(useful)}.")
-        cuts = np.asarray(column.cuts)
-        first, last = 2 * cuts[0] - cuts[1], 2 * cuts[-1] - cuts[-2]
-        edges = np.concatenate([[first], cuts, [last]])
-        return np.asarray((edges[1:] + edges[:-1]) / 2)
-    try:
-        found = np.array([float(str(x)) for x in column.labels])
-    except ValueError:
-        found = np.array([np.nan])
-    if not np.all(np.isfinite(found)):
-        raise InputError(f"the labels of {column.name!r} are no numbers: {_way_out(useful)}.")
-    return found
+    """The numbers that the labels of one column spell, or that stand for its bins."""
+    if (found := useful.numbers()) is not None:
+        return found
+    name, labels, cuts = useful.columns[0].name, useful.columns[0].labels, useful.columns[0].cuts
+    what = f"useful columns {', '.join(useful.names)} are no number together" if len(useful.columns) != 1 else (
+        f"column {name!r} has missing values, which are no number" if None in labels else
+        f"two bins of {name!r} have no middle" if cuts is not None else f"the labels of {name!r} are no numbers"
+    )
+    raise InputError(f"{what}: {_way_out(useful)}.")
 
 
 def _way_out(useful: Alphabet) -> str:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import msgspec
 
 from sfumato import __version__
-from sfumato.certification.promises import design_sentence, promises, told_exactly
-from sfumato.decimals import at_most, capitalised, with_unit
-from sfumato.decimals import total as summed
+from sfumato.certification.promises import notes_of
 from sfumato.errors import FileFormatError, InputError
-from sfumato.mechanism.bundle import Bundle, any_record
+from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.places import PACKINGS, Place, Where, located, opened
 
@@ -84,29 +82,16 @@ def manifest_of(
     """The manifest of a release, with a mechanism or a bundle."""
     from importlib.metadata import version as package_version
 
-    from sfumato.certification.together import drawn_for  # proofs, which whoever reads a manifest does not need
-
-    checksum = any_record(mechanism).checksum
+    checksum = mechanism.checksum
     meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
         notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
-    if isinstance(mechanism, Mechanism):
-        notes += [f"{capitalised(told.sentence)}." for told in promises(mechanism)]
-        if mechanism.joint is not None and mechanism.joint.noise is not None:
-            notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
-        if exactly := told_exactly(mechanism):
-            notes.append(f"{capitalised(exactly)}.")
-    elif mechanism.claim is not None and (spent := drawn_for([mechanism])[0]):
-        total = at_most(summed(mechanism.claim.epsilon, spent))
-        most = with_unit(total, "nat")
-        notes.append(f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {most}.")
+    notes += notes_of(mechanism)
     guesses = [c.name for c in columns if c.role == "guess"]
     if guesses:
         notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")
-    if mechanism.claim is None:
-        notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(
         FORMAT, VERSION, __version__, datetime.date.today().isoformat(), rows, columns, decode,
         meaning, mechanism.method, checksum,

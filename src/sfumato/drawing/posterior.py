@@ -15,6 +15,7 @@ from sfumato.mechanism.cells import Cells, Constant
 from sfumato.mechanism.law import whole_weights
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.subset_laws import Unary
+from sfumato.tolerances import CHANNEL
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Words
@@ -131,7 +132,6 @@ def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
     return np.take_along_axis(table, at, axis), at
 
 
-LISTED_POSTERIOR = 4_000_000  # the most entries of a posterior that is listed as [y, x]
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
 SET_ROWS = 4096  # records of a unary law decoded at a time
 Drawn = Array
@@ -198,7 +198,7 @@ def _prior(mechanism: Mechanism) -> Floats:
 
 def _listed(mechanism: Mechanism) -> Floats | None:
     """P(x|y) as [y, x], the prior where y never occurs; None when that is too much to list."""
-    if mechanism.outputs * mechanism.inputs > LISTED_POSTERIOR:
+    if mechanism.outputs * mechanism.inputs > CHANNEL:
         return None
     q, p = mechanism.matrix, _prior(mechanism)
     if q is None:

@@ -64,6 +64,10 @@ class Stream:
 
     key: bytes = field(repr=False)
     seeded: bool = False
+    description: str = field(init=False, repr=False)  # as a manifest says it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "description", "seeded: not for release" if self.seeded else "system")
 
     @classmethod
     def of(cls, seed: int | None = None) -> Stream:
@@ -73,10 +77,6 @@ class Stream:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             raise InputError("seed must be a whole number or None", value=seed)
         return cls(hashlib.sha256(f"sfumato seed {int(seed)}".encode()).digest()[:16], True)
-
-    @property
-    def description(self) -> str:
-        return "seeded: not for release" if self.seeded else "system"
 
     def words(self, first: int, out: Words, *, lane: int = 0) -> None:
         """Fill `out` (contiguous) with the words first, first + 1, … of a lane."""

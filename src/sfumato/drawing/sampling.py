@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato import drawing
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.randomness import Lane, Memo, WordSource
 from sfumato.mechanism import Bundle
@@ -111,9 +112,7 @@ def _guided_kernel(law: Law, outputs: int) -> Kernel:
 
 def compiled_kernel(law: Law) -> Kernel:
     """A compiled draw where there is one, else the law's own."""
-    from sfumato.drawing.compiled import COMPILED  # loads numba
-
-    made = COMPILED.get(type(law))
+    made = drawing.COMPILED.get(type(law))
     return plain_kernel(law) if made is None else made(law)
 
 

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.bundle_tables import BundleEstimate, estimate_bundle, from_answers, prospects
     from sfumato.estimation.estimates import Identifiable, estimate
     from sfumato.estimation.inversion import on_simplex
-    from sfumato.estimation.numbers import Figure, Numbers, numbers
-    from sfumato.estimation.result import Estimate, Marginal, synthesise, tidy, tidy_csv
+    from sfumato.estimation.models import model_of
+    from sfumato.estimation.numbers import Figure, Numbers, logistic, numbers
+    from sfumato.estimation.result import NOTE, Estimate, Marginal, marked, synthesise, tidy, tidy_csv, whole_number
     from sfumato.estimation.tables import TableEstimate
 
-__all__ = [
-    "BundleEstimate", "Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "TableEstimate", "estimate",
-    "numbers", "on_simplex", "synthesise", "tidy", "tidy_csv",
-]
-
-on_demand(__name__, {
-    "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".estimates",
-    "Marginal": ".result", "Numbers": ".numbers", "TableEstimate": ".tables", "estimate": ".estimates",
-    "numbers": ".numbers", "on_simplex": ".inversion", "synthesise": ".result", "tidy": ".result",
-    "tidy_csv": ".result",
+__all__ = on_demand(__name__, {
+    ".bundle_tables": "BundleEstimate estimate_bundle from_answers prospects",
+    ".estimates": "Identifiable estimate",
+    ".inversion": "on_simplex",
+    ".models": "model_of",
+    ".numbers": "Figure Numbers logistic numbers",
+    ".result": "NOTE Estimate Marginal marked synthesise tidy tidy_csv whole_number",
+    ".tables": "TableEstimate",
 })

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sfumato import estimation
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.bundles.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
@@ -23,7 +24,7 @@ from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name, record_of
+from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
 from sfumato.sources import open_source
 from sfumato.tolerances import LISTED
 
@@ -131,10 +132,8 @@ class BundleEstimate:
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Records of all columns drawn from the model, as an Arrow table that says so."""
-        from sfumato.estimation.result import marked, whole_number
-
-        whole_number(rows)
-        return marked(self.model.records(rows, list(self.columns), seed=seed), self.n)
+        estimation.whole_number(rows)
+        return estimation.marked(self.model.records(rows, list(self.columns), seed=seed), self.n)
 
     def _placed(self, names: Sequence[tuple[str, ...]]) -> dict[tuple[int, ...], Floats]:
         """Tables by the places of their columns."""
@@ -226,7 +225,7 @@ def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
 def estimate_bundle(source: TableLike, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
     """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
     manifest = manifest_beside(source)
-    if manifest is not None and manifest.mechanism != record_of(bundle).checksum:
+    if manifest is not None and manifest.mechanism != bundle.checksum:
         raise InputError(
             "the table was released with another mechanism than this bundle (their checksums differ)",
             next="Load the file that was written with it.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from sfumato import estimation
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import (
@@ -24,8 +25,9 @@ from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Mechanism, known
-from sfumato.tolerances import LEAST
+from sfumato.tolerances import LEAST, NAMED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,9 +40,20 @@ if TYPE_CHECKING:
 
 
 Apply = Callable[[Floats], Floats]
-EM_ROUNDS = 20_000
-EM_WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
-EM_CLOSE = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+
+
+@dataclass(frozen=True, slots=True)
+class Ascent:
+    """How long EM goes on."""
+
+    rounds: int = 20_000
+    work: int = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
+    # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+    close: float = 1e-2
+    least: float = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
+
+
+EM = Ascent()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +75,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     p, best, stretch = start / start.sum(), -np.inf, 1.0
     seen = f > 0
     gap = np.inf
-    for count in range(1, max(100, min(EM_ROUNDS, EM_WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
+    for count in range(1, max(100, min(EM.rounds, EM.work // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
         q = forward(p)
         if np.any(q[seen] <= 0):
             raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
@@ -71,7 +84,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
         if value >= best:
             best, kept, slope, stretch = value, p, g, stretch * 1.3
             gap = n * float(max(g.max() - 1, 0.0))
-            if gap <= EM_CLOSE:
+            if gap <= EM.close:
                 break
         else:
             stretch = 1.0
@@ -116,7 +129,6 @@ def _spread(side: Inversion) -> float:
 
 
 METHODS = ("auto", "inverse", "em")
-NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
 
 
 @overload
@@ -165,9 +177,8 @@ def estimate(
     if isinstance(mechanism, Bundle):
         if method == "em" or decode not in (None, "symbols") or n is not None:
             raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")
-        from sfumato.estimation.bundle_tables import estimate_bundle
 
-        return estimate_bundle(source, mechanism, project=project)
+        return estimation.estimate_bundle(source, mechanism, project=project)
     return _from_counts(tally(source, mechanism, decode=decode, n=n), mechanism, method, project)
 
 
@@ -177,9 +188,8 @@ def estimate_drawn(
     """The same from released rows as they are drawn."""
     if not isinstance(mechanism, Bundle):
         return _from_counts(counted(batches, mechanism, decode), mechanism)
-    from sfumato.estimation.bundle_tables import from_answers
 
-    return from_answers(batches, mechanism)
+    return estimation.from_answers(batches, mechanism)
 
 
 def _from_counts(seen: Tally, mechanism: Mechanism, method: str = "auto", project: bool = True) -> Estimate:
@@ -229,10 +239,10 @@ def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tupl
     start = design
     if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
         start = on_simplex(whole.raw).ravel()
-    start = np.maximum(start, NEVER_ZERO / start.size)
+    start = np.maximum(start, EM.least / start.size)
     fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
     short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
-    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM_CLOSE else ""
+    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM.close else ""
 
 
 def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
@@ -252,7 +262,6 @@ def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
 # --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
 
 
-CELLS_NAMED = 6  # cells that a sentence lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +316,11 @@ def _cells(mechanism: Mechanism, known: Mask) -> str:
     if lost.size == known.size:
         return "No single cell can."
     shown = []
-    for x in lost[:CELLS_NAMED]:
+    for x in lost[:NAMED]:
         s, u = divmod(int(x), mechanism.useful.size)
         both = f"{mechanism.secret.text(s)} · " if known.ndim == 2 else ""
         shown.append(both + mechanism.useful.text(u))
-    more = f" and {lost.size - CELLS_NAMED} more" if lost.size > CELLS_NAMED else ""
+    more = f" and {lost.size - NAMED} more" if lost.size > NAMED else ""
     return f"These cells cannot: {', '.join(shown)}{more}." if lost.size else "Every cell can."
 
 
@@ -338,7 +347,6 @@ class Bounds:
         low, high = np.zeros(len(sums)), np.ones(len(sums))
         if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
             return low, high
-        from scipy.optimize import linprog
 
         eye = np.eye(len(self.f))
         outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye, len(self.f))
@@ -346,7 +354,7 @@ class Bounds:
         above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
         total = np.ones((1, self.q.shape[1]))
         for i, c in enumerate(sums):
-            found = [linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
+            found = [scipy.optimize.linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
             if all(x.status == 0 for x in found):
                 low[i], high[i] = found[0].fun, -found[1].fun
         return np.clip(low, 0, 1), np.clip(high, 0, 1)

@@ -23,15 +23,24 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, centred
 from sfumato.joint import entropy
-from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE
+from sfumato.libraries import scipy
+from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE, TABLE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Label
 
-FITTINGS = 30  # of fitting three tables
-TRIPLE = 30_000  # cells of a table of three columns
-TABLE_CELLS = 1_000_000  # cells of a table that is asked for
-TIES_TRIED = 8  # ties that are compared for the next column
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """How far a model of all columns is fitted."""
+
+    rounds: int = 30  # of fitting three tables
+    triple: int = 30_000  # cells of a table of three columns
+    ties: int = 8  # ties that are compared for the next column
+    projections: int = 2000  # of alternating projections
+
+
+FITTING = Fitting()
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +60,7 @@ class GraphModel:
         at = [self._place(name) for name in names]
         if not at or len(set(at)) != len(at):
             raise InputError("name one or more columns, each once", value=names)
-        if math.prod(self.columns[i].size for i in at) > TABLE_CELLS:
+        if math.prod(self.columns[i].size for i in at) > TABLE:
             raise InputError(f"a table of {', '.join(names)} has too many cells to list; draw records instead.")
         return self._summed(at, {})
 
@@ -163,14 +172,14 @@ class _Triples:
 
     def likely(self, c: int, ties: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """The ties whose two columns one by one tell most of c."""
-        return sorted(ties, key=lambda t: -self.told(c, t[:1]) - self.told(c, t[1:]))[:TIES_TRIED]
+        return sorted(ties, key=lambda t: -self.told(c, t[:1]) - self.told(c, t[1:]))[:FITTING.ties]
 
     def told(self, c: int, before: tuple[int, ...]) -> float:
         """I(c; before) in nats; −∞ where their tables are not known, or too large."""
         held = tuple(sorted((c, *before)))
         if any(pair not in self.tables for pair in combinations(held, 2)):
             return -math.inf
-        if math.prod(self.columns[i].size for i in held) > TRIPLE:
+        if math.prod(self.columns[i].size for i in held) > FITTING.triple:
             return -math.inf
         if (c, before) not in self.known:
             sides = self._of((c,)), self._of(tuple(sorted(before))) if before else np.ones(1)
@@ -198,7 +207,7 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
     those tables that its columns were tied by, and the others nearly.
     """
     q = ab[:, :, None] * ac[:, None, :] * bc[None]
-    for _ in range(FITTINGS):
+    for _ in range(FITTING.rounds):
         before = q
         for margin, axis in ((bc[None], 0), (ac[:, None, :], 1), (ab[:, :, None], 2)):
             total = q.sum(axis, keepdims=True)
@@ -211,7 +220,6 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
 # --- estimated tables as margins of one distribution: shares from 0 on, the same wherever a column occurs -------------
 
 
-PROJECTIONS = 2000  # of alternating projections
 
 
 def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
@@ -234,8 +242,6 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
     ‖x‖² of normal x with covariance Σ is about tr Σ²/tr Σ times χ² with (tr Σ)²/tr Σ² degrees of freedom
     [Satterthwaite 1946]. 0 where Σ is too large to be listed: nothing is put down to noise then.
     """
-    from scipy.special import chdtrc
-
     shape = (len(first), len(second))
     if not inversion.identified.all():
         return 1.0
@@ -243,7 +249,9 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
     if (noise := noise_of(inversion, told)) is None:
         return 0.0
     total, squared = float(np.trace(noise)), float((noise**2).sum())
-    return float(chdtrc(total**2 / squared, float((told**2).sum()) * total / squared)) if squared > 0 else 0.0
+    if squared <= 0:
+        return 0.0
+    return float(scipy.special.chdtrc(total**2 / squared, float((told**2).sum()) * total / squared))
 
 
 def noise_of(inversion: Inversion, told: Floats) -> Floats | None:
@@ -278,7 +286,7 @@ def _with_margins(table: Floats, first: Floats, second: Floats) -> Floats:
     even, q = np.outer(a, b), table[live]
     q = _moved(q, a, b)
     change = np.zeros(q.shape)
-    for _ in range(PROJECTIONS):
+    for _ in range(FITTING.projections):
         if q.min() >= -SLIP:  # which the last step mends
             break
         positive = np.maximum(q + change, 0.0)

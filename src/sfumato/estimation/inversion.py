@@ -15,7 +15,6 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
-from sfumato.mechanism.law import scale
 from sfumato.tolerances import LISTED, RANK, SEED, SLIP
 
 
@@ -166,7 +165,7 @@ class BitsInversion:
 
     @classmethod
     def of(cls, law: Unary, shares: Floats, n: int) -> BitsInversion:
-        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+        on, off = law.chances
         step = 1 / (on - off) if on - off > SLIP else 0.0
         raw = (shares - off) * step if step else np.full(shares.shape, 1 / shares.size)
         p = on_simplex(raw)
@@ -202,9 +201,16 @@ class BitsInversion:
 # --- intervals that hold for all cells of a table at once -------------------------------------------------------------
 
 
-DEVIATIONS_DRAWN = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
-FEWEST_DRAWS = 1000
-FACTORED = 400  # cells up to which the covariance is factored once instead of being applied to every draw
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """Draws of the Gaussian maximum, by which intervals hold at once."""
+
+    draws: int = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
+    fewest: int = 1000
+    factored: int = 400  # cells up to which the covariance is factored once instead of being applied to every draw
+
+
+SIMULATED = Simulated()
 
 
 def critical(inversion: Inversion, level: float) -> float:
@@ -215,16 +221,16 @@ def critical(inversion: Inversion, level: float) -> float:
     """
     sd = np.sqrt(inversion.variance.ravel())
     cells = int(inversion.identified.sum())
-    draws = min(DEVIATIONS_DRAWN, 2 * LISTED // max(sd.size, 1))
+    draws = min(SIMULATED.draws, 2 * LISTED // max(sd.size, 1))
     shown = inversion.identified.ravel() & (sd > 0)
-    if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
+    if draws < SIMULATED.fewest or not shown.any():  # rows that are all alike show no spread, and are no certainty
         return sidak(cells, level)
-    if sd.size <= FACTORED:
+    if sd.size <= SIMULATED.factored:
         return largest(inversion.covariance()[np.ix_(shown, shown)], level, draws)
     return _quantile(inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown], level)
 
 
-def largest(covariance: Floats, level: float, draws: int = DEVIATIONS_DRAWN) -> float:
+def largest(covariance: Floats, level: float, draws: int = SIMULATED.draws) -> float:
     """The quantile of the largest |Z| of Gaussian numbers with these correlations, by simulation."""
     return _quantile(correlated(covariance, draws), level)
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from sfumato import drawing
 from sfumato.alphabet import Floats
 from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
@@ -34,9 +35,7 @@ def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
         reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
         raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}", next="Use symbols.")
     if decode == "likely":
-        from sfumato.drawing.posterior import likeliest
-
-        return _sums(q, likeliest(mechanism)(_every_output(mechanism), 0))
+        return _sums(q, drawing.likeliest(mechanism)(_every_output(mechanism), 0))
     p = mechanism.input_law(mechanism.joint)
     joint = q * p
     total = joint.sum(1, keepdims=True)
@@ -92,7 +91,7 @@ class FourWeights:
 
 def forward(law: Cells) -> FourWeights:
     """Q of a cells law in floats."""
-    return FourWeights(*(float(w) / scale(law.bits) for w in law.four))
+    return FourWeights(*law.chances)
 
 
 def spectrum(law: Cells) -> tuple[float, float, float]:
@@ -233,7 +232,7 @@ def _constant(mechanism: Mechanism, law: Constant) -> Model:
 
 
 def _unary(mechanism: Mechanism, law: Unary) -> Model:
-    shape, on, off = input_shape(mechanism), float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+    shape, (on, off) = input_shape(mechanism), law.chances
     return Model(
         law.inputs, lambda ones, n: BitsInversion.of(law, ones.reshape(shape) / n, n), lambda p: off + (on - off) * p
     )

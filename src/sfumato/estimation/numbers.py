@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import MISSING, Column, Floats
+from sfumato import designers
+from sfumato.alphabet import Column, Floats
+from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.estimation.functionals import Figures, Linear, summed
 from sfumato.estimation.inversion import largest, on_simplex
@@ -57,10 +59,8 @@ def numbers(
     >>> round(found.mean.estimate, 6), found.quantiles[0.5].estimate
     (0.5, 0.0)
     """
-    from sfumato.designers.distances import letters
-
     side = estimate.useful
-    given = letters(side.alphabet) if values is None else np.asarray(values, float)
+    given = designers.letters(side.alphabet) if values is None else np.asarray(values, float)
     if given.shape != (side.alphabet.size,) or not np.all(np.isfinite(given)):
         raise InputError(f"values must be a finite number for each of the {side.alphabet.size} useful values.")
     if not 0 < level < 1 or any(not 0 < q < 1 for q in quantiles):
@@ -111,9 +111,16 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
 # --- logistic regression on categorical columns, from an estimated table instead of rows ------------------------------
 
 
-SCORE_ROUNDS = 100
-SCORE_CLOSE = 1e-10  # of the score: Newton's method has ended
-FARTHEST = 20.0  # of a step in any coefficient: further is the way to infinity
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How long Newton's method goes on for a regression."""
+
+    rounds: int = 100
+    close: float = 1e-10  # of the score: Newton's method has ended
+    farthest: float = 20.0  # of a step in any coefficient: further is the way to infinity
+
+
+SCORING = Scoring()
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +150,15 @@ class Regression:
         return f"<Regression of {self.outcome} = {self.value}>\n{self.effects()!r}"
 
 
+def _either(values: int, code: int, k: int) -> Floats:
+    """Sums of a table's cells, the outcome first: the outcome and not, for each of k combinations of other columns."""
+    cells, at = np.arange(k), np.arange(values * k).reshape(values, k)
+    sums = np.zeros((2 * k, values * k))
+    for value in range(values):
+        sums[cells if value == code else k + cells, at[value]] = 1.0
+    return sums
+
+
 def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     """The logistic regression of the table's first column (being `value`, or not) on all its other columns.
 
@@ -160,16 +176,8 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     code = outcome.code(chosen)
     if not table.identified:
         raise InputError("the table of these columns cannot be identified from the released rows.")
-    x, terms = _design(columns)
-    cells = np.arange(x.shape[0])
-    k = len(cells)
-    m = np.zeros((2 * k, table.p.size))  # outcome and not, for each combination of the other columns
-    at = np.arange(table.p.size).reshape(outcome.size, k)
-    m[cells, at[code]] = 1.0
-    for other in range(outcome.size):
-        if other != code:
-            m[k + cells, at[other]] = 1.0
-    linear = Linear.of(summed(table.inversion, m, (2 * k,)))
+    (x, terms), k = _design(columns), table.p.size // outcome.size
+    linear = Linear.of(summed(table.inversion, _either(outcome.size, code, k), (2 * k,)))
     yes, no = linear.raw[:k], linear.raw[k:]
     beta, ended = _solved(x, yes, no)
     if not ended:
@@ -205,7 +213,7 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
         eta = x @ b
         return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
 
-    for _ in range(SCORE_ROUNDS):
+    for _ in range(SCORING.rounds):
         mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
         score = x.T @ (yes * (1 - mu) - no * mu)
         h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
@@ -213,13 +221,13 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
             np.linalg.cholesky(h)
         except np.linalg.LinAlgError:
             return beta, False
-        if np.abs(score).max() < SCORE_CLOSE:
+        if np.abs(score).max() < SCORING.close:
             return beta, True
         step = np.linalg.solve(h, score)
         size = 1.0
         while size > 1e-6 and likelihood(beta + size * step) < likelihood(beta):
             size /= 2
         beta = beta + size * step
-        if np.abs(beta).max() > FARTHEST:
+        if np.abs(beta).max() > SCORING.farthest:
             return beta, False
     return beta, False

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import MISSING, Alphabet, Column, Floats
+from sfumato import estimation
+from sfumato.alphabet import Alphabet, Column, Floats
+from sfumato.decimals import MISSING
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import summed
 from sfumato.estimation.inversion import Inversion, on_simplex, simultaneous
@@ -172,9 +174,7 @@ class Estimate(Framed):
 
     def logistic(self, outcome: str, on: str | Sequence[str], value: str | None = None) -> Regression:
         """The logistic regression of one column's value on other columns, as if their true table were known."""
-        from sfumato.estimation.numbers import logistic
-
-        return logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
+        return estimation.logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Records of the original columns drawn from the estimated table, as an Arrow table that says so."""
@@ -215,15 +215,13 @@ TIDY_HEAD = ("columns", "values", "share", "low", "high")
 TIDY_DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
 
 
-def tidy(found: Estimate | BundleEstimate, level: float = 0.95) -> Iterator[Record]:
+def tidy(found: Estimate | estimation.BundleEstimate, level: float = 0.95) -> Iterator[Record]:
     """One record for each cell of each table of one or two columns; the intervals of a table hold at once, those of a
     bundle all at once, as its tables are margins of one distribution.
 
     Where the whole table is too large for tables of some of its columns, the secret and the useful variable alone.
     """
-    from sfumato.estimation.bundle_tables import BundleEstimate
-
-    together = found.intervals(level) if isinstance(found, BundleEstimate) else {}
+    together = found.intervals(level) if isinstance(found, estimation.BundleEstimate) else {}
     try:
         for table in found.tables:
             low, high = together[table.names] if together else table.interval(level)

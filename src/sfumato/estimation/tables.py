@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import MISSING, Column, Floats
-from sfumato.decimals import sure
+from sfumato.alphabet import Column, Floats
+from sfumato.decimals import MISSING, sure
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.inversion import Inversion, simultaneous
 from sfumato.frames import Framed, plot_shares
+from sfumato.libraries import scipy
 from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
@@ -188,7 +189,6 @@ class TableEstimate(Framed):
             raise InputError("independence is of two columns", value=len(self.columns), next="Ask table(a, b) first.")
         if not self.identified:
             raise InputError("the table cannot be identified from these rows, so its independence cannot be tested.")
-        from scipy.stats import chi2
 
         p = self.raw
         a, b = p.sum(1), p.sum(0)
@@ -203,7 +203,7 @@ class TableEstimate(Framed):
         statistic = float(d[kept] @ np.linalg.lstsq(cov, d[kept], rcond=1e-10)[0]) if kept else 0.0
         df = int(np.linalg.matrix_rank(cov, hermitian=True)) if kept else 0
         names = " and ".join(self.names)
-        return Test(f"{names} are independent", statistic, df, float(chi2.sf(statistic, df)) if df else 1.0)
+        return Test(f"{names} are independent", statistic, df, float(scipy.stats.chi2.sf(statistic, df)) if df else 1.0)
 
     def _sums(self, m: Floats) -> Linear:
         """m·p̂ as figures."""

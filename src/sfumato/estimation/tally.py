@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints, find_column
+from sfumato.alphabet import Alphabet, Column, Floats, Ints
 from sfumato.drawing.manifest import (
     DECODES,
     METADATA_KEY,
@@ -23,7 +23,6 @@ from sfumato.drawing.manifest import (
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN
-from sfumato.mechanism.file import record_of
 from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
 
@@ -172,7 +171,7 @@ def manifest_beside(source: TableLike | npt.ArrayLike) -> Manifest | Told | None
 
 
 def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) -> None:
-    if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:
+    if mechanism.sealed and mechanism.checksum != manifest.mechanism:
         raise InputError(
             "the table was released with another mechanism than this one (their checksums differ)",
             next="Load the mechanism file that was written with it.",
@@ -207,8 +206,7 @@ def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     columns, size, count = reader = _reader(mechanism, decode)
     if source.sums is None:
         return _added(source.batches(columns), reader, decode)
-    for name in columns:
-        find_column(name, source.columns, source.name)
+    source.find(*columns)
     few = decode != "symbols" or mechanism.law.meaning != "subset"
     return Tally(*_counted_there(source, columns, size, count, few=few), decode)
 
@@ -252,9 +250,8 @@ def _counted_there(opened: Source, columns: list[str], size: int, count: Count, 
 
 
 def _labels(*alphabets: Alphabet) -> Reader:
-    """Labels as they were written: bins by their text, and nothing but what the alphabet lists."""
-    columns = [replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns]
-    written = Alphabet.of(*columns)
+    """Labels as they were written."""
+    written = Alphabet.written(*alphabets)
 
     def count(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> Ints:
         codes = written.encode(batch, first_row=first_row)
@@ -264,7 +261,7 @@ def _labels(*alphabets: Alphabet) -> Reader:
         np.add.at(totals, codes, weights)
         return totals
 
-    return [c.name for c in columns], written.size, count
+    return list(written.names), written.size, count
 
 
 def _bits(mechanism: Mechanism) -> Reader:

@@ -1,6 +1,18 @@
 """Ledgers: a memory of what has been released about whom, and of what it amounts to."""
 
-from sfumato.ledgers.entries import Entry
-from sfumato.ledgers.ledger import Ledger
+from __future__ import annotations
 
-__all__ = ["Entry", "Ledger"]
+from typing import TYPE_CHECKING
+
+from sfumato.demand import on_demand
+
+if TYPE_CHECKING:
+    from sfumato.ledgers.booking import account_text, evidence
+    from sfumato.ledgers.entries import Entry
+    from sfumato.ledgers.ledger import Ledger
+
+__all__ = on_demand(__name__, {
+    ".booking": "account_text evidence",
+    ".entries": "Entry",
+    ".ledger": "Ledger",
+})

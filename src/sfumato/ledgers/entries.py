@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.errors import FileFormatError, InputError, OutputError, option
 from sfumato.ledgers.persons import Marks, Persons, spellings
+from sfumato.tolerances import BUSY
 
 RESERVED, DELIVERED, VOID = "reserved", "delivered", "void"
 REMARKS = "; "  # what divides them in a note
@@ -67,7 +68,6 @@ class Entry:
 
 APPLICATION = 0x53465544  # "SFUD" in SQLite's header
 VERSION = 1
-BUSY_FOR = 120.0  # seconds to wait for others who write
 SCHEMA = """
 CREATE TABLE mechanisms (checksum TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE releases (
@@ -99,7 +99,7 @@ def connected(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
         raise OutputError(f"the folder {path.parent} does not exist", next="Create it first.")
     connection = None
     try:
-        connection = sqlite3.connect(path, timeout=BUSY_FOR, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None)
         connection.row_factory = sqlite3.Row
         for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
@@ -142,7 +142,7 @@ def _in_words(error: sqlite3.DatabaseError, path: Path) -> Exception:
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return OutputError(
-            f"was in use by others for {BUSY_FOR:g} seconds", next="Try again; nothing was released.", where=path
+            f"was in use by others for {BUSY:g} seconds", next="Try again; nothing was released.", where=path
         )
     return OutputError(f"the ledger {path} could not be used: {error}", next="Nothing was released.")
 

@@ -41,7 +41,7 @@ from sfumato.ledgers.entries import (
 )
 from sfumato.ledgers.persons import Persons, account_name, seen, tidy
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle import any_record, made_of
+from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import memory_key
 from sfumato.processes import may_be_running, this_process
 
@@ -102,7 +102,7 @@ class Ledger:
             )
         if memoise is not None and person not in (None, memoise):
             raise InputError(f"answers are remembered by {memoise!r}: people are told apart by it, not by {person!r}.")
-        key, checksum = made_key(self.path), any_record(flow.mechanism).checksum
+        key, checksum = made_key(self.path), flow.mechanism.checksum
         table = seen(key, flow, memoise or person, checksum=None if memoise is None else checksum)
         entry = self.reserve(
             flow.mechanism, people, budget=account.budget, fingerprints=table.fingerprints, key=key_name(key),
@@ -122,7 +122,7 @@ class Ledger:
             checked_epsilon(budget)
         if memoised and (persons is None or persons.ids is None):
             raise InputError("remembered answers need the marks of the people whose they are (persons=).")
-        record = any_record(mechanism)
+        record = mechanism.record
         claim = mechanism.claim
         alone = None if claim is None else _alone(mechanism)
         entry = Entry(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.alphabet import Column, find_column
+from sfumato.alphabet import Column
 from sfumato.drawing.randomness import names_of
 from sfumato.errors import At, DataError, InputError
 
@@ -126,7 +126,7 @@ def seen(key: bytes, flow: Flow, person: str | None = None, *, checksum: str | N
     columns = list(flow.drawer.reading)
     if person is None:
         return Seen(_unbound(key, flow, columns))
-    find_column(person, flow.source.columns, flow.source.name)
+    flow.source.find(person)
     names, codes = _read(flow, columns, person)
     return _bound(key, columns, person, names, codes, checksum)
 

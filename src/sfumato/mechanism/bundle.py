@@ -16,7 +16,6 @@ from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import file
 from sfumato.mechanism.file import Head, MechanismRecord, checksum, mechanism_of
-from sfumato.mechanism.file import record_of as part_record
 from sfumato.mechanism.file_records import ColumnRecord, alphabet_of, column_records
 from sfumato.mechanism.law import MOST_BITS, joint_code, record_codes
 from sfumato.mechanism.mechanism import Mechanism
@@ -205,9 +204,17 @@ class Bundle:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write parts, promise and design data as one JSON file."""
-        from sfumato.mechanism.file import save_record
+        return file.save_record(self.record, path, force=force)
 
-        return save_record(record_of(self), path, force=force)
+    @cached_property
+    def record(self) -> BundleRecord:
+        """The content of its file."""
+        return record_of(self)
+
+    @property
+    def checksum(self) -> str:
+        """What tells its file from all others."""
+        return self.record.checksum
 
     def __repr__(self) -> str:
         promise = f", {self.claim.sentence}" if self.claim else ""
@@ -264,15 +271,10 @@ def record_of(bundle: Bundle) -> BundleRecord:
     """The file's content."""
     promise = None if bundle.claim is None else PromiseRecord(bundle.claim.epsilon, bundle.claim.assuming)
     record = BundleRecord(
-        FORMAT, VERSION, column_records(bundle.secret), [part_record(part) for part in bundle.parts],
+        FORMAT, VERSION, column_records(bundle.secret), [part.record for part in bundle.parts],
         None if bundle.turns is None else list(bundle.turns), promise, bundle.source,
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
-
-
-def any_record(made: Mechanism | Bundle) -> MechanismRecord | BundleRecord:
-    """The content of the file of a mechanism, or of a bundle."""
-    return record_of(made) if isinstance(made, Bundle) else part_record(made)
 
 
 def made_of(data: bytes) -> Mechanism | Bundle:

@@ -4,7 +4,7 @@ Conditional, which keeps U or redraws it as if S were another secret."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,21 +33,19 @@ if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
 
 
+@dataclass(frozen=True, eq=False)
 class _Small:
     """What laws have in common that answer with a cell, or with a useful value where the secret is not read."""
 
     rows: int
     useful: int
-    bits: int | None
+    outputs: int = field(init=False, repr=False)
+    meaning: str = field(init=False, repr=False)
     words: ClassVar[int] = 1
 
-    @property
-    def outputs(self) -> int:
-        return self.rows * self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "cell" if self.rows > 1 else "useful"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", self.rows * self.useful)
+        object.__setattr__(self, "meaning", "cell" if self.rows > 1 else "useful")
 
     def matrix(self: Law) -> Floats | None:
         return stacked(self)
@@ -61,29 +59,27 @@ class Cells(_Small):
     Four numbers whatever the size of the table; a law that reads U alone has rows = 1.
     """
 
-    rows: int
-    useful: int
     truth: Weight
     same_secret: Weight
     same_useful: Weight
     neither: Weight
     bits: int | None = None
+    four: tuple[Weight, Weight, Weight, Weight] = field(init=False, repr=False)
+    copies: tuple[int, int, int, int] = field(init=False, repr=False)  # how many outputs carry each of the four
+    chances: tuple[float, float, float, float] = field(init=False, repr=False)  # the four as probabilities
     kind: ClassVar[str] = "cells"
 
     def __post_init__(self) -> None:
+        _Small.__post_init__(self)
         check_bits(self.bits)
-        total = sum(w * k for w, k in zip(self.four, self.copies, strict=True))
-        if min(self.four) < 0 or not is_total(total, self.bits):
+        four = self.truth, self.same_secret, self.same_useful, self.neither
+        copies = 1, self.useful - 1, self.rows - 1, (self.rows - 1) * (self.useful - 1)
+        if min(four) < 0 or not is_total(sum(w * k for w, k in zip(four, copies, strict=True)), self.bits):
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
-
-    @property
-    def four(self) -> tuple[Weight, Weight, Weight, Weight]:
-        return self.truth, self.same_secret, self.same_useful, self.neither
-
-    @property
-    def copies(self) -> tuple[int, int, int, int]:
-        """How many outputs carry each of the four weights."""
-        return 1, self.useful - 1, self.rows - 1, (self.rows - 1) * (self.useful - 1)
+        total = scale(self.bits)
+        object.__setattr__(self, "four", four)
+        object.__setattr__(self, "copies", copies)
+        object.__setattr__(self, "chances", tuple(float(w) / total for w in four))
 
     def row(self, y: int) -> Weights:
         s, u = divmod(y, self.useful)
@@ -123,7 +119,7 @@ class Cells(_Small):
     def rounded(self, bits: int | None, margin: float) -> Law:
         bits = MOST_BITS if bits is None else bits
         even = 1 / self.outputs
-        mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
+        mixed = [(1 - margin) * w + margin * even for w in self.chances]
         whole = [math.floor(math.ldexp(w, bits)) if k else 0 for w, k in zip(mixed, self.copies, strict=True)]
         left = 2**bits - sum(w * k for w, k in zip(whole, self.copies, strict=True))
         for i in sorted(range(4), key=lambda i: -self.copies[i]):  # what rounding leaves, where it weighs least
@@ -178,12 +174,11 @@ def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
 class Constant(_Small):
     """Every cell (or useful value) with the same weight, up to one word, for every input: level exactly 0."""
 
-    rows: int
-    useful: int
     bits: int | None = None
     kind: ClassVar[str] = "constant"
 
     def __post_init__(self) -> None:
+        _Small.__post_init__(self)
         check_bits(self.bits)
 
     @cached_property
@@ -230,6 +225,7 @@ class Conditional:
     base: Weights  # [s, y]
     bits: int | None = None
     kind: ClassVar[str] = "conditional"
+    meaning: ClassVar[str] = "useful"
     words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -254,10 +250,6 @@ class Conditional:
     @property
     def outputs(self) -> int:
         return self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "useful"
 
     def row(self, y: int) -> Weights:
         out = np.repeat(self.base[:, y, None], self.useful, axis=1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from sfumato import sources
 from sfumato.atomic import check_target, write_all
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
@@ -102,11 +103,9 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
     if record.design is not None:
         d = record.design
         if d.counts is not None:
-            joint = Joint.from_counts(d.counts, secret, useful)
+            joint = Joint.from_counts(d.counts, secret, useful, noise=noise_of(d.noise, True))
         elif d.probabilities is not None:
-            joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
-        if joint is not None and d.noise is not None:
-            joint = replace(joint, noise=noise_of(d.noise, d.counts is not None))
+            joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n, noise_of(d.noise, False))
     claim = None if record.claim is None else claim_of(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
     answers = None if record.answers is None else column_of(record.answers)
@@ -115,7 +114,7 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
-    return save_record(record_of(mechanism), path, force=force)
+    return save_record(mechanism.record, path, force=force)
 
 
 def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
@@ -144,6 +143,18 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
         data = _content(path)
     except OSError as error:
         raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
+    kind = _kind_of(data, path)
+    from sfumato.mechanism import bundle
+
+    made = bundle.decoded(data, path) if kind == bundle.FORMAT else decoded(
+        data, path, MechanismRecord, FORMAT, VERSIONS, mechanism_of)
+    with _as_format_error(path):
+        admitted(data)
+    return made
+
+
+def _kind_of(data: bytes, path: str | os.PathLike[str] | Place) -> str:
+    """The format that a file says it has, if it can be that of a mechanism or a bundle."""
     if not data.lstrip().startswith(b"{"):
         raise FileFormatError(
             "is not a mechanism file", next="That of a release lies beside its table, as NAME.mechanism.json.",
@@ -154,20 +165,14 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     try:
         kind = msgspec.json.decode(data, type=Head).format
     except msgspec.DecodeError:
-        kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
+        return FORMAT  # what is wrong with it is said by the reader of mechanisms
     if kind == MANIFEST:
         beside = re.sub(r"\.manifest\.json$", ".mechanism.json", str(path))
         raise FileFormatError(
             "is the manifest of a release and promises nothing: the mechanism that drew the rows does",
             next=f"It lies beside them{f' as {beside}' if beside != str(path) else ''}.", where=path,
         )
-    from sfumato.mechanism import bundle
-
-    made = bundle.decoded(data, path) if kind == bundle.FORMAT else decoded(
-        data, path, MechanismRecord, FORMAT, VERSIONS, mechanism_of)
-    with _as_format_error(path):
-        admitted(data)
-    return made
+    return kind
 
 
 @contextmanager
@@ -208,9 +213,8 @@ def _content(path: str | os.PathLike[str] | Place) -> bytes:
     """The bytes of a file; only one that lies in a store needs Arrow."""
     if isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path):
         return Path(path).read_bytes()
-    from sfumato.sources.places import located, opened
 
-    with opened(located(path)) as file:
+    with sources.opened(sources.located(path)) as file:
         return bytes(file.read())
 
 
@@ -297,5 +301,7 @@ def load_counts(path: str | os.PathLike[str]) -> Joint:
 def counts_of(record: CountsRecord) -> Joint:
     """The table of a file's content."""
     secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
-    joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(record.counts, secret, useful)
-    return replace(joint, noise=noise_of(record.noise, record.counts is not None))
+    noise = noise_of(record.noise, record.counts is not None)
+    if record.counts is None:
+        return Joint.uniform(secret, useful, noise)
+    return Joint.from_counts(record.counts, secret, useful, noise=noise)

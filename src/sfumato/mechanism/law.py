@@ -189,7 +189,8 @@ def listed_laws(v: Floats, given: Floats, ps: Floats) -> tuple[Floats, Floats, F
 
 def told_apart(law: Law) -> tuple[Hashable, ...]:
     """What tells a law from others: its kind and its numbers where they are few, else which object it is."""
-    found = tuple(getattr(law, f.name) for f in fields(law))  # type: ignore[arg-type]  # every law is a dataclass
+    given = (f.name for f in fields(law) if f.init)  # type: ignore[arg-type]  # every law is a dataclass
+    found = tuple(getattr(law, name) for name in given)
     return (law.kind, *found) if all(isinstance(x, int | str | None) for x in found) else (id(law),)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
-from sfumato.decimals import at_most, with_unit
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, Labels
+from sfumato.decimals import at_most, nats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sfumato.alphabet import Array
+    from sfumato.mechanism.file import MechanismRecord
 
 READS = ("both", "useful")
 NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
@@ -35,7 +37,7 @@ ABOUT = {
 Answer: TypeAlias = "Label | tuple[Answer, ...]"  # a label, a pair of labels, or a set of either
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Claim:
     """What a mechanism promises: a notion, a level, and the distributions for which it holds.
 
@@ -52,8 +54,11 @@ class Claim:
     alpha: float | None = None  # the orders of maximal (α, β)-leakage
     beta: float | None = None
     also: tuple[Claim, ...] = ()  # further promises that hold at the same time
+    anywhere: bool = field(init=False, repr=False)  # about the secret for every distribution, whoever knows the rest
 
     def __post_init__(self) -> None:
+        anything = self.within is not None and self.within.kind == "anything"
+        object.__setattr__(self, "anywhere", self.notion == "rldp" and anything)
         checked_epsilon(self.epsilon)
         if self.notion not in NOTIONS:
             raise InputError(f"notion must be one of {', '.join(NOTIONS)}", value=self.notion)
@@ -74,12 +79,7 @@ class Claim:
                 f"{self.within.kind!r}."
             )
 
-    @property
-    def anywhere(self) -> bool:
-        """Whether it is about the secret for every distribution, whoever knows what of the rest."""
-        return self.notion == "rldp" and self.within is not None and self.within.kind == "anything"
-
-    @property
+    @cached_property
     def sentence(self) -> str:
         rest = "".join(f"; also {claim.sentence}" for claim in self.also)
         kind = None if self.within is None else self.within.kind
@@ -87,7 +87,7 @@ class Claim:
             about = "about the whole record whatever its distribution" if kind is None else (
                 "about the secret whatever its distribution, with that of the rest given the secret as designed"
             )
-            return f"at most {with_unit(at_most(self.epsilon), 'nat')} of {self.title} {about}{rest}"
+            return f"at most {nats(self.epsilon)} of {self.title} {about}{rest}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
                   "chi-square-ball": " for every distribution in the confidence ball",
                   "renyi-ball": " for every distribution in the Rényi ball",
@@ -97,7 +97,7 @@ class Claim:
         where = within.get(kind, f" for every distribution in the set ({kind})")
         return f"ε = {at_most(self.epsilon)} ({self.notion.upper()}) {about}{where}{rest}"
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The notion's name for a reader."""
         if self.notion != "leakage":
@@ -106,7 +106,7 @@ class Claim:
         return f"maximal ({a}, {b})-leakage"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Mechanism:
     """A randomised answer Q(y|x) to an input x = (s, u), or x = u when it does not read the secret."""
 
@@ -119,8 +119,12 @@ class Mechanism:
     joint: Joint | None = None  # the design distribution, when there is one
     source: str = "unstated"  # where the design data came from: 'reference', 'split', 'private', 'unstated'
     answers: Column | None = None  # names of the outputs, in the column they are released in; only for symbols
+    inputs: int = field(init=False, repr=False)
+    sealed: bool = field(init=False, repr=False)  # integers as weights: it can be certified, saved and sampled
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", self.law.rows * self.law.useful)
+        object.__setattr__(self, "sealed", self.law.bits is not None)
         if self.reads not in READS:
             raise InputError("reads must be 'both' or 'useful'", value=self.reads)
         if self.law.useful != self.useful.size or self.law.rows != (self.secret.size if self.reads == "both" else 1):
@@ -134,17 +138,9 @@ class Mechanism:
                 f"{self.law.meaning!r}."
             )
 
-    @property
-    def sealed(self) -> bool:
-        """Whether the weights are integers, so that they can be certified, saved and sampled."""
-        return self.law.bits is not None
-
-    @property
-    def inputs(self) -> int:
-        return self.law.rows * self.law.useful
-
-    @property
+    @cached_property
     def outputs(self) -> int:
+        """|Y|, which a product of laws has to list."""
         return self.law.outputs
 
     @property
@@ -194,9 +190,19 @@ class Mechanism:
         return answers[0] if alone else answers
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
+        return remembered(memory_key(memo, self.checksum), b"", code, self.law.words)
+
+    @cached_property
+    def record(self) -> MechanismRecord:
+        """The content of its file."""
         from sfumato.mechanism.file import record_of
 
-        return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
+        return record_of(self)
+
+    @property
+    def checksum(self) -> str:
+        """What tells its file from all others."""
+        return self.record.checksum
 
     def answer(self, drawn: npt.ArrayLike) -> Answer:
         """The label of an output as a person reads it."""
@@ -235,6 +241,22 @@ class Mechanism:
         from sfumato.mechanism.file import save
 
         return save(self, path, force=force)
+
+    def rows_of(self, outputs: Ints) -> Floats:
+        """Q(y|·) of some outputs, as [y, x]."""
+        rows = [np.asarray(self.law.row(int(y)), float).ravel() for y in outputs]
+        return np.stack(rows) / scale(self.law.bits)
+
+    def mean_law(self, joint: Joint) -> Floats | None:
+        """P(y) under a joint, or None when the outputs cannot be listed."""
+        if self.law.meaning == "subset" or self.outputs > LISTED:
+            return None
+        ps = joint.p_secret if self.law.rows > 1 else np.ones(1)
+        given = joint.useful_given_secret if self.law.rows > 1 else joint.p_useful[None, :]
+        _, _, mean, y = self.law.secret_laws(given, ps)
+        if len(y) != self.outputs:
+            return np.full(self.outputs, 1 / self.outputs)
+        return mean / scale(self.law.bits)
 
     def with_claim(self, claim: Claim) -> Mechanism:
         return replace(self, claim=claim)
@@ -279,15 +301,3 @@ def Tabular(
     if rows * u.size != x:
         raise InputError(f"Q has {x} columns, but the labels make {rows * u.size} inputs.")
     return Mechanism(Table(matrix, rows), s, u, reads, joint=joint)
-
-
-def mean_law(mechanism: Mechanism, joint: Joint) -> Floats | None:
-    """P(y) under a joint, or None when the outputs cannot be listed."""
-    if mechanism.law.meaning == "subset" or mechanism.outputs > LISTED:
-        return None
-    ps = joint.p_secret if mechanism.law.rows > 1 else np.ones(1)
-    given = joint.useful_given_secret if mechanism.law.rows > 1 else joint.p_useful[None, :]
-    _, _, mean, y = mechanism.law.secret_laws(given, ps)
-    if len(y) != mechanism.outputs:
-        return np.full(mechanism.outputs, 1 / mechanism.outputs)
-    return mean / scale(mechanism.law.bits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -48,12 +48,16 @@ class Unary:
     on: Weight
     off: Weight
     bits: int | None = None
+    chances: tuple[float, float] = field(init=False, repr=False)  # on and off as probabilities
     kind: ClassVar[str] = "unary"
+    meaning: ClassVar[str] = "subset"
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
         if not 0 <= self.off <= self.on <= (1 if self.bits is None else 2**self.bits):
             raise InputError("a unary law needs 0 ≤ off ≤ on ≤ 1.")
+        total = scale(self.bits)
+        object.__setattr__(self, "chances", (float(self.on) / total, float(self.off) / total))
 
     @property
     def inputs(self) -> int:
@@ -62,10 +66,6 @@ class Unary:
     @property
     def outputs(self) -> int:
         return int(2**self.inputs)
-
-    @property
-    def meaning(self) -> str:
-        return "subset"
 
     @property
     def words(self) -> int:

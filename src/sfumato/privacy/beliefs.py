@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import AnyMeasure, Measure, Reading, live
@@ -210,8 +211,6 @@ def _level(q: Floats, gains: Floats, p: Floats) -> float:
 
 def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
     """Alternate: best guesses for a prior, then the best prior for those guesses (a linear programme with G p ≤ 1)."""
-    from scipy.optimize import linprog
-
     n = q.shape[1]
     rng = np.random.default_rng(0)
     best, best_p = 0.0, np.full(n, 1 / n)
@@ -227,7 +226,9 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
                 best, best_p = level, p
             guess = (gains @ (q * p).T).argmax(axis=0)
             worth = (gains[guess] * q).sum(axis=0)
-            solved = linprog(-worth, A_ub=gains, b_ub=np.ones(len(gains)), bounds=(0, None), method="highs")
+            solved = scipy.optimize.linprog(
+                -worth, A_ub=gains, b_ub=np.ones(len(gains)), bounds=(0, None), method="highs"
+            )
             if solved.status != 0:
                 break
             p = np.maximum(solved.x, 0) / np.maximum(solved.x, 0).sum()

@@ -173,11 +173,13 @@ class RLDP:
                     found = max(found, self._atoms(contrast, secrets, found))
         return found
 
-    def reading(self, mechanism: Mechanism) -> Reading:
+    def reading(self, mechanism: Mechanism, prior: object = None) -> Reading:
         """The level with an output and two secrets that attain it, found among listed outputs.
 
         The bound is what each secret alone allows over F; `certify` proves a tighter one from the integers.
         """
+        if prior is not None:
+            raise InputError("RLDP holds for every distribution in its set; it takes no prior.")
         value, secrets = self.level(mechanism), compared(self.within)
         if len(secrets) < 2 or math.isinf(value) or mechanism.matrix is None:
             return Reading(value, math.inf if mechanism.matrix is None else value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.tolerances import CHANNEL, SUMS_TO_ONE
+
+if TYPE_CHECKING:
+    from sfumato.privacy.ldp import RLDP
 
 # --- what every measure of leakage answers, and the questions it is asked ---------------------------------------------
 # A measure is one frozen dataclass. `of(channel, prior=None)` measures a matrix: without a prior the answer is the
@@ -83,11 +86,9 @@ class Measure(ABC):
 
         About a secret the conditionals p(x|s) are held and only p(s) varies, over the secrets that occur.
         """
-
-        q = listed(mechanism)
         if self.about is None:
-            return self.of(q, mechanism.input_law(prior) if isinstance(prior, Joint) else prior)
-        seen, secret = seen_from_secret(mechanism, q, self.about)
+            return self.of(listed(mechanism), mechanism.input_law(prior) if isinstance(prior, Joint) else prior)
+        seen, secret = seen_from_secret(mechanism, self.about)
         if prior is not None:
             return self.of(seen, prior.p_secret if isinstance(prior, Joint) else prior)
         kept = np.flatnonzero(secret > 0)
@@ -203,7 +204,9 @@ def listed(mechanism: Mechanism) -> Floats:
     return q
 
 
-def seen_from_secret(mechanism: Mechanism, channel: Floats, joint: Joint) -> tuple[Floats, Floats]:
+def seen_from_secret(
+    mechanism: Mechanism, joint: Joint, channel: Floats | None = None
+) -> tuple[Floats, Floats]:
     """P(y|s) = Σ_x Q(y|x) p(x|s) as a channel [y, s], and the prior p[s]."""
     shape = (mechanism.secret.size, mechanism.useful.size)
     fits = joint.shape == shape if mechanism.reads == "both" else joint.shape[1] == shape[1]
@@ -211,6 +214,7 @@ def seen_from_secret(mechanism: Mechanism, channel: Floats, joint: Joint) -> tup
         raise InputError(
             f"the mechanism is for {shape[0]} × {shape[1]} values, the joint for {joint.shape[0]} × {joint.shape[1]}."
         )
+    channel = listed(mechanism) if channel is None else channel
     rows = channel.reshape(len(channel), mechanism.law.rows, mechanism.law.useful)
     rows = np.broadcast_to(rows, (len(channel), *joint.shape))
     return np.einsum("ysu,su->ys", rows, joint.useful_given_secret), joint.p_secret
@@ -250,3 +254,34 @@ class OverviewLine:
 def lines_of(measures: Iterable[Measure], about: str, q: Floats, p: Floats | None) -> tuple[OverviewLine, ...]:
     """Several measures of one channel, at a prior and at the worst one."""
     return tuple(OverviewLine(m.name, about, m.of(q), None if p is None else m.of(q, p), m.unit) for m in measures)
+
+
+class Notion(Protocol):
+    """A measure of leakage in nats."""
+
+    def level(self, mechanism: Mechanism) -> float:
+        """The least ε for which the mechanism satisfies the notion."""
+
+
+def level(mechanism: Mechanism, notion: Notion) -> float:
+    """The least ε for which the mechanism satisfies the notion, in floats; `certify` proves it from the integers.
+
+    >>> from sfumato import Leakage, Tabular
+    >>> mechanism = Tabular([[0.75, 0.25], [0.25, 0.75]])
+    >>> [round(level(mechanism, Leakage(a, b)), 6) for a, b in ((1, 1), (2, 2), (float("inf"), 1))]
+    [0.130812, 0.847298, 0.405465]
+    """
+    return notion.level(mechanism)
+
+
+def measure(
+    mechanism: Mechanism, notion: Measure | RLDP, prior: Joint | npt.ArrayLike | None = None
+) -> Reading:
+    """Value, bound, prior and witness of a measure for a mechanism, at a prior or at the worst one.
+
+    >>> from sfumato import Leakage, Tabular
+    >>> found = measure(Tabular([[0.75, 0.25], [0.25, 0.75]]), Leakage(4, 2))
+    >>> round(found.value, 6), found.gap <= 1e-10, found.witness.other is not None
+    (0.57983, True, True)
+    """
+    return notion.reading(mechanism, prior)

@@ -192,7 +192,7 @@ def _channels(mechanism: Mechanism, joint: Joint | None) -> dict[str, tuple[Floa
         "record": (q, None if joint is None else mechanism.input_law(joint))
     }
     if joint is not None and joint.secret.size > 1:
-        seen, secret = seen_from_secret(mechanism, q, joint)
+        seen, secret = seen_from_secret(mechanism, joint, q)
         kept = secret > 0
         out["secret"] = (seen[:, kept], secret[kept])
     return out

@@ -8,18 +8,25 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest, manifest_path, read_manifest
+    from sfumato.releasing.bundle_planning import planned_bundle, rival
     from sfumato.releasing.entrances import publish, release
-    from sfumato.releasing.planning import Plan, plan
-    from sfumato.releasing.session import Drawing, Release, Session
-    from sfumato.releasing.wishes import Wishes
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import Account, DrawOptions
+    from sfumato.releasing.notices import small_cells
+    from sfumato.releasing.planning import Plan, joint_of, plan, planned
+    from sfumato.releasing.session import Drawing, Order, Release, Session
+    from sfumato.releasing.spark.spark_release import spark_release
+    from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered, usual_cap
 
-__all__ = [
-    "Drawing", "Manifest", "Plan", "Release", "Session", "Wishes", "manifest_path", "plan", "publish", "read_manifest",
-    "release",
-]
-
-on_demand(__name__, {
-    "Drawing": ".session", "Manifest": "sfumato.drawing.manifest", "Plan": ".planning", "Release": ".session",
-    "Session": ".session", "Wishes": ".wishes", "manifest_path": "sfumato.drawing.manifest", "plan": ".planning",
-    "publish": ".entrances", "read_manifest": "sfumato.drawing.manifest", "release": ".entrances",
+__all__ = on_demand(__name__, {
+    "sfumato.drawing.manifest": "Manifest manifest_path read_manifest",
+    ".bundle_planning": "planned_bundle rival",
+    ".entrances": "publish release",
+    ".files": "Files",
+    ".flow": "Account DrawOptions",
+    ".notices": "small_cells",
+    ".planning": "Plan joint_of plan planned",
+    ".session": "Drawing Order Release Session",
+    ".spark.spark_release": "spark_release",
+    ".wishes": "EVERY Wishes completed numbered usual_cap",
 })

@@ -27,10 +27,10 @@ from sfumato.errors import At, InputError, OutputError, binned, listed, option
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
-from sfumato.releasing.columns import coarser, label_counts
+from sfumato.releasing.columns import coarser
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.sources.grouping import value_counts
+from sfumato.sources.grouping import label_counts, value_counts
 from sfumato.sources.tabulation import arranged, dtype_of
 
 if TYPE_CHECKING:
@@ -74,22 +74,39 @@ def learnt(
     place = None if file is None else kept_at(file, wishes)
     told = _said(wishes)
     if file is not None and place is not None and place.exists():
-        if file.stat().st_mtime > place.stat().st_mtime:
-            raise InputError(
-                f"was written after {place.name}, which tells of the table as it was",
-                next="Remove that file if the rows are others: what is told is then drawn anew, at its own ε_d. If "
-                "they are the same, touch it.", where=file.name,
-            )
-        kept = load_counts(place)
-        columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
-        notes = (*_others(columns), *_paid_before(kept, place), *told)
-        return Learnt(_with(wishes, columns), kept.evened.noise, notes, place, kept)
+        return _told_before(file, place, wishes, told)
     found, before = unsaid(wishes), None if first is None else first.noise
     heard = () if first is None else first.notes
     if found or wishes.design == "noisy":
         check_kept(place)
     if not found:
         return Learnt(wishes, before, tuple(dict.fromkeys((*heard, *told))), place)
+    columns, own, labelled = _drawn(source, wishes, found, before, seed)
+    whole = own if before is None else replace(
+        own, epsilon=round(own.epsilon + before.epsilon, 9), delta=own.delta + before.delta
+    )
+    told_all = dict.fromkeys((*heard, *_sentences(columns, labelled, own), *told))
+    return Learnt(_with(wishes, columns), whole, tuple(told_all), place)
+
+
+def _told_before(file: Path, place: Path, wishes: Wishes, told: tuple[str, ...]) -> Learnt:
+    """What is kept beside the table, if the table has not been written since."""
+    if file.stat().st_mtime > place.stat().st_mtime:
+        raise InputError(
+            f"was written after {place.name}, which tells of the table as it was",
+            next="Remove that file if the rows are others: what is told is then drawn anew, at its own ε_d. If "
+            "they are the same, touch it.", where=file.name,
+        )
+    kept = load_counts(place)
+    columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
+    notes = (*_others(columns), *_paid_before(kept, place), *told)
+    return Learnt(_with(wishes, columns), kept.evened.noise, notes, place, kept)
+
+
+def _drawn(
+    source: Source, wishes: Wishes, found: Mapping[str, BinWish | None], before: Noise | None, seed: int | None
+) -> tuple[dict[str, Column], Noise, list[str]]:
+    """Labels and edges of the columns of which nobody said them, what they cost, and which of them have labels."""
     if wishes.epsilon == 0:
         what = f"at ε = 0 nothing is told, not even the labels of {listed(list(found))}"
         raise InputError(what, next="Give an ε above 0.")
@@ -108,12 +125,7 @@ def learnt(
         for name, rule in found.items()
     }
     own = Noise(float(sum(budget.values())), rows, part if labelled else 0.0, draw=draw)
-    own = own if seed is None else replace(own, sampler=SEEDED)
-    whole = own if before is None else replace(
-        own, epsilon=round(own.epsilon + before.epsilon, 9), delta=own.delta + before.delta
-    )
-    told_all = dict.fromkeys((*heard, *_sentences(columns, labelled, own), *told))
-    return Learnt(_with(wishes, columns), whole, tuple(told_all), place)
+    return columns, own if seed is None else replace(own, sampler=SEEDED), labelled
 
 
 def _paid_before(kept: Joint, place: Path) -> tuple[str, ...]:

@@ -74,8 +74,12 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
         _check_same(before, joint, told)
         return _again(before, told)
     spent, why = _spent(joint, wishes, paid)
-    if spent == 0:
-        return _free(joint, told, why)
+    return _free(joint, told, why) if spent == 0 else _drawn(joint, told, spent, why, seed)
+
+
+def _drawn(joint: Joint, told: Learnt, spent: float, why: str, seed: int | None) -> Basis:
+    """The set around counts with noise, drawn now and kept, at `spent` beside what the labels took."""
+    wishes, paid = told.wishes, 0.0 if told.noise is None else told.noise.epsilon
     check_kept(told.place)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
     found = noisy_counts(joint, spent, public=True, below=below)
@@ -85,7 +89,7 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
         sampler=found.noise.sampler if seed is None else SEEDED,
     )
     found = replace(found, noise=noise)
-    kept = None if told.place is None else Kept(found, told.place, before is not None)
+    kept = None if told.place is None else Kept(found, told.place, told.counts is not None)
     notes = (why, *told.notes, *_left(wishes.epsilon, noise.epsilon))
     return Basis(covering(found, wishes.confidence), wishes.epsilon - noise.epsilon, None, notes, kept)
 

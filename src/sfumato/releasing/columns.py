@@ -12,32 +12,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.alphabet import Alphabet, Column, find_column, spelled
+from sfumato.alphabet import Alphabet, Column, spelled
 from sfumato.designers.aiming import LITTLE, Closed
 from sfumato.designers.base import Task
 from sfumato.designers.splitting import split
-from sfumato.errors import DataError, InputError, binned, grouped, listed, option
+from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.goal import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.sources.arrow import as_labels
-from sfumato.sources.grouping import USUAL_BINS, automatic_edges, many_numbers
+from sfumato.sources.grouping import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
 from sfumato.sources.tabulation import MOST_CELLS
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.alphabet import Label
     from sfumato.releasing.wishes import BinWish
 
-MOST_CHOSEN_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
-ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
-MOST_CATEGORIES = 64  # of a categorical column
-MOST_COUNTED = 10_000  # labels after which a column is no longer counted
-RIVALS = 3  # useful columns from which on a bundle is another thing than one mechanism
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """Which columns are chosen where nobody named them."""
+
+    cells: int = 1_000  # of the table of secret and useful columns, where nobody named them
+    rows: int = 5  # on average at least, or the confidence ball is too wide to be of use
+    categories: int = 64  # of a categorical column
+    rivals: int = 3  # useful columns from which on a bundle is another thing than one mechanism
+
+
+CHOOSING = Choosing()
 CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
 
@@ -87,8 +91,7 @@ def chosen(
 
     Rules for columns that were not taken are dropped, since nobody asked for these columns.
     """
-    for name in (*wishes.secret, *wishes.useful):
-        find_column(name, basis.columns, basis.name)
+    basis.find(*wishes.secret, *wishes.useful)
     if wishes.useful:
         return wishes, None
     other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
@@ -98,7 +101,7 @@ def chosen(
 
 def has_rival(wishes: Wishes) -> bool:
     """Whether a bundle for the columns that were named is weighed against one mechanism for all of them."""
-    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS
+    return wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals
 
 
 def as_bundle(basis: Source, wishes: Wishes) -> bool:
@@ -112,15 +115,14 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
     for name in (name for name, there in given.items() if there):
         single = option("--columns one", "columns='one'")
         raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle", next=f"Leave out {single}.")
-    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS and not fits_one_table(basis, wishes)
+    return wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals and not fits_one_table(basis, wishes)
 
 
 def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     """Whether the columns named make a table that one mechanism can be designed for."""
-    for name in (*wishes.secret, *wishes.useful):
-        find_column(name, basis.columns, basis.name)
-    sizes = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
-    return math.prod(size or MOST_CATEGORIES for size in sizes.values()) <= MOST_CELLS
+    basis.find(*wishes.secret, *wishes.useful)
+    sizes, _ = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
+    return math.prod(size or CHOOSING.categories for size in sizes.values()) <= MOST_CELLS
 
 
 NUMBERS = "(a single value, or too many to be categories)"
@@ -129,7 +131,7 @@ LARGE = "would make too many cells: with them some column would be worth less th
 
 def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
     """Every categorical column among `other`."""
-    sizes = label_sizes(source, wishes, other)
+    sizes, _ = label_sizes(source, wishes, other)
     taken = tuple(c for c in other if _categorical(sizes[c]))
     if not taken:
         raise InputError(
@@ -143,23 +145,21 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     """Categorical columns among `other`, smallest first, as long as their table with the secret has few enough cells
     and each column is worth something.
 
-    A column is categorical when it has 2 to MOST_CATEGORIES labels after binning and grouping of rare ones.
+    A column is categorical when it has 2 to CHOOSING.categories labels after binning and grouping of rare ones.
     """
-    names = [*wishes.secret, *other]
-    labels, rows = label_counts(source, names)
-    sizes = {name: size_of(labels[name], wishes, name, rows) for name in names}
-    limit = min(MOST_CHOSEN_CELLS, max(rows // ROWS_IN_A_CELL, 4))
+    sizes, rows = label_sizes(source, wishes, [*wishes.secret, *other])
+    limit = min(CHOOSING.cells, max(rows // CHOOSING.rows, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
     secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
     if 2 * math.prod(secrets) > limit:
         raise InputError(_too_many(source, wishes, sizes, limit))
-    taken: list[str] = []
+    few, taken = math.prod(secrets), dict[str, int]()
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
-        if _categorical(sizes[name]):
-            table, few = [sizes[n] or 0 for n in (*taken, name)], math.prod(secrets)
-            if few * math.prod(table) <= limit and (not taken or worth(rows, few, table, wishes) >= LITTLE):
-                taken.append(name)
+        table = [*taken.values(), sizes[name] or 0]
+        fits = _categorical(sizes[name]) and few * math.prod(table) <= limit
+        if fits and (not taken or worth(rows, few, table, wishes) >= LITTLE):
+            taken[name] = table[-1]
     if not taken:
         raise InputError(
             f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells",
@@ -170,7 +170,7 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
 
 
 def _categorical(size: int | None) -> bool:
-    return size is not None and 2 <= size <= MOST_CATEGORIES
+    return size is not None and 2 <= size <= CHOOSING.categories
 
 
 def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> float:
@@ -191,10 +191,11 @@ def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> flo
     return least * split(rows, *joint.shape, epsilon, max(wishes.at_most or epsilon, epsilon)).times
 
 
-def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> dict[str, int | None]:
-    """How many labels each column will have after binning and grouping; None when it is not categorical."""
+def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> tuple[dict[str, int | None], int]:
+    """How many labels each column will have after binning and grouping (None when it is not categorical), and all rows.
+    """
     labels, rows = label_counts(source, names)
-    return {name: size_of(labels[name], wishes, name, rows) for name in names}
+    return {name: size_of(labels[name], wishes, name, rows) for name in names}, rows
 
 
 def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limit: int) -> str:
@@ -225,30 +226,6 @@ def _number(label: object) -> bool:
         return False
 
 
-def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Label] | None], int]:
-    """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
-    found: dict[str, Counter[Label] | None] = {name: Counter() for name in names}
-    rows = 0
-    for batch in source.batches(list(names)):
-        rows += batch.num_rows
-        for name in names:
-            found[name] = with_labels(found[name], batch.column(name), name)
-    return found, rows
-
-
-def with_labels(known: Counter[Label] | None, values: pa.Array, name: str) -> Counter[Label] | None:
-    """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
-    if known is None:
-        return None
-    try:
-        counted = as_labels(values, name).value_counts()
-    except DataError:
-        return None
-    for label, n in zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True):
-        known[label or None] += n
-    return known if len(known) <= MOST_COUNTED else None
-
-
 def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int) -> int | None:
     """How many labels the column will have, or None when it is not categorical."""
     if (given := (wishes.labels or {}).get(name)) is not None:
@@ -268,5 +245,5 @@ def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int)
 def _dated(labels: Counter[Label] | None, part: str) -> set[str]:
     """The parts of dates among labels; where they are too many to have been counted, as many as there may be."""
     if labels is None:
-        return {str(i) for i in range(MOST_CATEGORIES)}
+        return {str(i) for i in range(CHOOSING.categories)}
     return {spelled(x, part) for x in labels if x is not None}

@@ -26,12 +26,11 @@ from sfumato.atomic import (
     publish_all,
 )
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN, tell_at_most
-from sfumato.decimals import at_most, with_unit
+from sfumato.decimals import BITS, nats
 from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
-from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.notices import Notice
 from sfumato.releasing.writing import Made, is_folder, output, writer_for
 from sfumato.sources import Source, Where
@@ -128,7 +127,7 @@ def can_report() -> bool:
 
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
-    return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(mechanism.record), indent=1) + b"\n"
 
 
 # --- where they go: nothing may be in the way, and objects in a store are drafted too ---------------------------------
@@ -304,7 +303,7 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
         return ()
     total, names = tell_at_most([mechanism, *(other for _, other in found)]), [name for name, _ in found]
     what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
-        f"together they tell at most {with_unit(at_most(total, 4), 'nat')}, whoever looks"
+        f"together they tell at most {nats(total, BITS)}, whoever looks"
     )
     there = f"there {'is' if len(names) == 1 else 'are'} {listed(names)}"
     return (f"about the same secret {there}: if these are the same people, {what} (sfumato compose)",)

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Column, find_column
+from sfumato import drawing
+from sfumato.alphabet import Alphabet, Column
 from sfumato.certification import Certificate
 from sfumato.certification.certificate import certify_any
 from sfumato.drawing.decoding import GUESS, Drawer
@@ -99,8 +100,7 @@ class Flow:
         rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
         if rows and source.cluster is None:
             raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
-        for name in rows:
-            find_column(name, source.columns, source.name)
+        source.find(*rows)
         return cls(
             source, checked, told, coded, own, kept, drawer, order, compared,
             imprint=options.imprint, id=rows,
@@ -158,9 +158,7 @@ class Flow:
         """Codes of one column, by the compiled way for plain text once numba is there."""
         if self.drawer.sampler.compiled and values.type == pa.string():
             if column.name not in self.text:
-                from sfumato.drawing.compiled import TextCodes
-
-                self.text[column.name] = TextCodes(column)
+                self.text[column.name] = drawing.TextCodes(column)
             codes = self.text[column.name].encode(values)
             if codes is not None:
                 return codes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sfumato.alphabet import find_column
+from sfumato import designers, estimation, releasing
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
 from sfumato.designers.aiming import Foreseen, foreseen
@@ -65,10 +65,8 @@ class Plan:
         no design to ask, or nobody knows how many rows there will be."""
         made = self.mechanism
         if isinstance(made, Bundle):
-            from sfumato.estimation.bundle_tables import prospects
-
             n = self.rows or self.source.rows
-            return None if not n else prospects(made, n)
+            return None if not n else estimation.prospects(made, n)
         if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
         return foreseen(made, n=n)
@@ -150,9 +148,7 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = divided(basis, fraction, seed), "split"
-    for name in wishes.public:
-        if name != EVERY:
-            find_column(name, basis.columns, basis.name)
+    basis.find(*(name for name in wishes.public if name != EVERY))
     if wishes.tables and not wishes.useful:
         named = dict.fromkeys(name for table in wishes.tables for name in table if name not in wishes.secret)
         wishes = replace(wishes, useful=tuple(named))
@@ -161,9 +157,7 @@ def planned(
     asked = wishes = cut(basis, wishes, keep, exact=told_all)
 
     def bundled() -> Plan:
-        from sfumato.releasing.bundle_planning import planned_bundle
-
-        made = planned_bundle(basis, asked, rest, keep, origin, told_all, listener, whole, seed)
+        made = releasing.planned_bundle(basis, asked, rest, keep, origin, told_all, listener, whole, seed)
         return replace(made, table=source.name)
 
     if as_bundle(basis, wishes):
@@ -174,12 +168,10 @@ def planned(
     )
     told = None if told_all else learnt(basis, wishes, seed, source.path, first)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
-    if has_rival(asked) and (told_all or not unsaid(wishes)):
-        from sfumato.releasing.bundle_planning import rival
-
-        if (why := rival(asked, joint)) is not None:
-            two = bundled()
-            return replace(two, notes=(why, *two.notes))
+    rivals = has_rival(asked) and (told_all or not unsaid(wishes))
+    if rivals and (why := releasing.rival(asked, joint)) is not None:
+        two = bundled()
+        return replace(two, notes=(why, *two.notes))
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     table = Counted(joint, wishes, rest, source.name, told, choice, origin, first)
     return table.plan(found, designed(found, wishes, listener))
@@ -285,8 +277,6 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
 
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
     """The design over the set around the counts, with its second promise."""
-    from sfumato.designers import design, options_of
-
     joint = basis.within.joint
     options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
     second = {"at_most": wishes.at_most, "releases": wishes.releases, "budget": wishes.planned}
@@ -295,11 +285,11 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
         if wishes.method != "auto":
             raise InputError(f"{option('--aim', 'aim=')} is for the method auto, not {wishes.method}.")
         options["aim"] = wishes.aim
-    searches = "time_limit" in options_of(wishes.method)
+    searches = "time_limit" in designers.options_of(wishes.method)
     asked = {"time_limit": wishes.time_limit if searches else None, "gap": wishes.gap}
     options |= {name: x for name, x in asked.items() if x is not None}
     with listener.search(f"designing for {joint.p.size:,} cells") as heard, heard_by(heard):
-        made = design(basis.within, basis.epsilon, wishes.method, **options)
+        made = designers.design(basis.within, basis.epsilon, wishes.method, **options)
     if wishes.time_limit is None or searches:
         return made
     return replace(made, notes=(*made.notes, f"the time limit was not needed: {wishes.method} does not search"))
@@ -327,11 +317,10 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, object]:
         raise InputError(f"{names} are for the method distortion, not {wishes.method}.")
     if not asked and wishes.method != "distortion":
         return {}
-    from sfumato.designers.distances import letters
 
     values, outputs = numbered(wishes.values, joint.useful), None
     if wishes.distance != "hamming":
-        values = [float(x) for x in letters(joint.useful)] if values is None else values
+        values = [float(x) for x in designers.letters(joint.useful)] if values is None else values
         outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")
     elif wishes.outputs in ("representatives", "chosen"):
         raise InputError("the distance hamming compares labels", next=f"Leave out {option('--outputs', 'outputs=')}.")

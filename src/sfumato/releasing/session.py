@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
+from sfumato import releasing
 from sfumato.alphabet import find_column
 from sfumato.atomic import Drafted, publish_all
 from sfumato.certification import Certificate
@@ -208,11 +209,9 @@ class Drawing:
 
     def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Frame:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
-        from sfumato.releasing.spark.spark_release import spark_release
-
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
-            done = spark_release(self.flow.at(place), to, force=force)
+            done = releasing.spark_release(self.flow.at(place), to, force=force)
             if to is None:
                 return done
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
@@ -247,15 +246,7 @@ class Drawing:
                 rows += batch.num_rows
         if rows > ROWS_WORTH_NUMBA and not flow.drawer.sampler.compiled:
             self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
-        if counting is None:
-            return rows, None, ()
-        try:
-            found = counting.result()
-        except (InputError, MemoryError) as error:
-            if isinstance(error, DataError):
-                raise
-            return rows, None, (f"no estimate was made: {error or 'it needs too much memory'}",)
-        return rows, found, tuple(getattr(found, "notes", ()))
+        return rows, *((None, ()) if counting is None else _estimated(counting))
 
     def _truth(self) -> Joint | Truth:
         source, made, coded = self.flow.source, self.flow.mechanism, self.flow.coded
@@ -281,6 +272,19 @@ class Drawing:
             with self.listener.step("comparing with the true table"):
                 page = private_report(mechanism, proof, done.estimate, self._truth(), **named)
             yield "private_report", page.encode()
+
+
+def _estimated(
+    counting: Beside[pa.RecordBatch, Estimate | BundleEstimate]
+) -> tuple[Estimate | BundleEstimate | None, tuple[str, ...]]:
+    """What was estimated beside the writing, with its notes, or why nothing was."""
+    try:
+        found = counting.result()
+    except (InputError, MemoryError) as error:
+        if isinstance(error, DataError):
+            raise
+        return None, (f"no estimate was made: {error or 'it needs too much memory'}",)
+    return found, tuple(getattr(found, "notes", ()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from sfumato import designers
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.noise import DELTA
@@ -94,10 +95,8 @@ def completed(
 ) -> Wishes:
     """Wishes with what is usual where nothing was said: a private table tells no exact count, and a second promise is
     made where there can be one (`at_most` is a number of nats as text, or 'none')."""
-    from sfumato.designers.choose import methods
-
-    if (method := said.get("method")) is not None and method not in methods():
-        raise unknown("a method", method, methods())
+    if (method := said.get("method")) is not None and method not in designers.methods():
+        raise unknown("a method", method, designers.methods())
     made = Wishes(secret, useful, design=design or ("auto" if private else "exact"), **said)
     if private and made.design != "exact" and not (made.searched or made.notion == "ldp"):
         raise InputError(_at_counts(made))

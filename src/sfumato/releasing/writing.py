@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 
 from sfumato.atomic import as_output_error
 from sfumato.errors import At, InputError, Spot
+from sfumato.libraries import pyarrow
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.file_formats import NULL_PARTITION
 from sfumato.sources.places import DELIMITERS, Where, packing_of, suffix_of
+from sfumato.tolerances import BYTES_AT_ONCE, ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
 
-GROUP_ROWS = 1 << 20  # rows of a Parquet row group
-GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
 Open: TypeAlias = "Callable[[str], NativeFile]"  # the name of a file in a folder ('': the only one) → its stream
 
 
@@ -73,10 +73,8 @@ def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[
 class ParquetOutput:
     """Parquet with pyarrow's default settings; row groups are gathered over batches."""
     def __init__(self, opened: Open, schema: pa.Schema, name: str = "") -> None:
-        from pyarrow import parquet
-
         self.file: NativeFile = opened(name)
-        self.writer: ParquetWriter = parquet.ParquetWriter(self.file, schema)
+        self.writer: ParquetWriter = pyarrow.parquet.ParquetWriter(self.file, schema)
         self.waiting: list[pa.RecordBatch] = []
 
     @property
@@ -86,7 +84,7 @@ class ParquetOutput:
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.waiting.append(batch)
-        if sum(b.num_rows for b in self.waiting) >= GROUP_ROWS or self.held >= GROUP_BYTES:
+        if sum(b.num_rows for b in self.waiting) >= ROWS_AT_ONCE or self.held >= BYTES_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
@@ -234,7 +232,7 @@ class PartitionedOutput:
         for place, count in zip(places.dictionary.to_pylist(), counts.tolist(), strict=True):
             self._file(f"{place}/part-0.parquet").write(sorted_rows.slice(start, count))
             start += count
-        while sum(f.held for f in self.files.values()) > GROUP_BYTES:  # all files together hold what one may
+        while sum(f.held for f in self.files.values()) > BYTES_AT_ONCE:  # all files together hold what one may
             max(self.files.values(), key=lambda f: f.held).flush()
 
     def _whole(self, batch: pa.RecordBatch) -> None:

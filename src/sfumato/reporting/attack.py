@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.outward import log_up
-from sfumato.certification.rationals import about_anything
+from sfumato.certification.certificate import level_anywhere
 from sfumato.decimals import in_a_hundred, total
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
-from sfumato.privacy.measures import Measure, lines_of, listed, seen_from_secret
+from sfumato.privacy.measures import Measure, lines_of, seen_from_secret
 from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth, witnessed
-from sfumato.tolerances import CHANNEL, EXPONENT
+from sfumato.tolerances import AT_A_GLANCE, CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -94,7 +93,6 @@ def promised(
     )
 
 
-SUSPECTS = 12  # values of the secret that are listed
 MEASURES: dict[Measure, str] = {
     LDP(): "the most that an output changes the odds between two values",
     LIP(): "the most that an output changes the belief in a value, up or down",
@@ -116,7 +114,7 @@ def outputs_by_secret(mechanism: Mechanism, joint: Joint) -> Floats | None:
         laws = [(np.asarray(h, float) @ u)[at] for h, at, u in given]
         return np.stack(laws, 1) * (np.asarray(law.widths, float) / scale(law.bits))[:, None]
     try:
-        return seen_from_secret(mechanism, listed(mechanism), joint)[0]
+        return seen_from_secret(mechanism, joint)[0]
     except InputError:
         return None
 
@@ -140,7 +138,7 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
             joint.secret.text(int(kept[i])), float(ps[kept[i]]), float(after[:, i].min()), float(after[:, i].max()),
             worst_belief(float(ps[kept[i]]), claim.epsilon, claim.notion)
             if claim is not None and bounded(claim.notion) else None,
-        ) for i in order[:SUSPECTS]
+        ) for i in order[:AT_A_GLANCE]
     )
     level = LDP().of(seen[:, kept]).value
     return Attack(
@@ -192,8 +190,7 @@ def _anywhere(mechanism: Mechanism, certificate: Certificate | None) -> float:
     """What is proved for any distribution: `certificate.elsewhere` has it too, beside levels that take longer."""
     if certificate is None or mechanism.claim is None or mechanism.claim.notion == "leakage":
         return math.inf
-    ratio = about_anything(mechanism).ratio
-    return math.inf if ratio == math.inf else log_up(ratio)
+    return level_anywhere(mechanism)
 
 
 def worth_of(exact: tuple[PrecisionFigures, ...]) -> Worth | None:

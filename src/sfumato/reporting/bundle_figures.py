@@ -19,7 +19,6 @@ from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import record_of
 from sfumato.reporting.attack import imprint_of, most_guessed, promised
 from sfumato.reporting.figures import (
     USUAL_ROWS,
@@ -37,12 +36,12 @@ from sfumato.reporting.figures import (
     Worth,
 )
 from sfumato.sources import Source
+from sfumato.tolerances import DRAWN
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-LISTED_PAIRS = 60  # tables of two columns that are listed
 Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
 
 
@@ -153,12 +152,12 @@ def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser,
 def _rows(bundle: Bundle, found: BundleEstimate, level: float, truth: Truth | None) -> RowFigures:
     sides = {names: _side(bundle, found.table(*names), level, truth) for names in found.names}
     pairs = sorted((n for n in sides if len(n) == 2), key=lambda n: -_dependence(found.table(*n).p))
-    left = len(pairs) - LISTED_PAIRS
+    left = len(pairs) - DRAWN
     told = f"{left} tables of two columns that tell less are not listed here; NAME.tables.csv has all."
     return RowFigures(
         found.n, "symbols", "inverse", level, tuple(side for names, side in sides.items() if len(names) == 1),
         (told,) if left > 0 else (),
-        tables=tuple(sides[names] for names in pairs[:LISTED_PAIRS]),
+        tables=tuple(sides[names] for names in pairs[:DRAWN]),
     )
 
 
@@ -186,7 +185,7 @@ def _seal(bundle: Bundle, certificate: Certificate | None) -> Seal | None:
         return None
     bits = max(part.law.bits or 0 for part in bundle.parts)
     basis = "" if certificate is None else certificate.basis
-    return Seal(record_of(bundle).checksum, None, bits, bundle.claim.sentence, basis, ())
+    return Seal(bundle.checksum, None, bits, bundle.claim.sentence, basis, ())
 
 
 def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> Truth:

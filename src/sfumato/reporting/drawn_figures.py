@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +15,9 @@ from sfumato.errors import LARGEST_EPSILON, InputError
 from sfumato.estimation.estimates import foreseen_errors
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Unary
-from sfumato.mechanism.law import scale
-from sfumato.mechanism.mechanism import mean_law
 from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
+from sfumato.tolerances import PICTURED
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
@@ -43,15 +43,22 @@ def _plain(p: Floats, n: int) -> float:
 # can draw the same curve.
 
 
-CURVE_STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
-CURVE_POINTS = 61  # of the line of the limit
-FEW_CELLS = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
-SOME_CELLS = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
-CURVE_CELLS = 200_000  # beyond which closed forms are left out
+@dataclass(frozen=True, slots=True)
+class CurveShown:
+    """What a page shows of the trade-off."""
+
+    stops: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+    points: int = 61  # of the line of the limit
+    few: int = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
+    some: int = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
+    most: int = 200_000  # beyond which closed forms are left out
+    named: int = 4  # values of the secret whose shares are offered as beliefs
+
+
+CURVE = CurveShown()
 CLOSED = ("grr", "srr", "ir", "cr")  # the information of sue and oue takes too long to sum at every stop
 OPTIMISED = ("ballopt", "polyopt", "nr")
 SEARCHED = ("ballopt", "polyopt")  # by work, not by time: the same curve on every machine
-NAMED_VALUES = 4  # values of the secret whose shares are offered as beliefs
 
 
 def most_bits(mechanism: Mechanism, claim: Claim, joint: Joint, epsilon: float) -> float:
@@ -67,12 +74,12 @@ def curve_of(
     if claim is None or claim.notion == "leakage":
         return None
     stops = _stops(claim.epsilon)
-    ends = np.linspace(0, stops[-1], CURVE_POINTS)
+    ends = np.linspace(0, stops[-1], CURVE.points)
 
     def limit(epsilon: float) -> float:
         return most_bits(mechanism, claim, joint, epsilon)
 
-    shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:NAMED_VALUES]]
+    shares = [(f"{s.label}: ", ", its share in the design data", 1, s.before) for s in suspects[:CURVE.named]]
     usual = [("", "", 0, p) for p in USUAL_BELIEFS]
     priors = [(f"{lead}{percent(p, digits)}{more}", p) for lead, more, digits, p in (*usual, *shares)]
     return Curve(
@@ -87,8 +94,8 @@ def curve_of(
 
 def _stops(epsilon: float) -> tuple[float, ...]:
     """Levels to look at, with the promised one among them and room above it."""
-    more = tuple(epsilon * x for x in (1.5, 2.0) if CURVE_STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
-    return tuple(sorted({*CURVE_STOPS, epsilon, *more}))
+    more = tuple(epsilon * x for x in (1.5, 2.0) if CURVE.stops[-1] < epsilon * x <= LARGEST_EPSILON)
+    return tuple(sorted({*CURVE.stops, epsilon, *more}))
 
 
 def _series(
@@ -96,16 +103,16 @@ def _series(
 ) -> tuple[Series, ...]:
     claim, method = mechanism.claim, mechanism.method
     assert claim is not None
-    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > CURVE_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
+    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > CURVE.most or len(joint.p_secret.nonzero()[0]) < 2:
         return ()
     cells, both = joint.p.size, mechanism.reads == "both"
-    quick = method in CLOSED and (cells <= SOME_CELLS or method in ("grr", "srr"))
+    quick = method in CLOSED and (cells <= CURVE.some or method in ("grr", "srr"))
     out = []
-    if quick or (method in OPTIMISED and both and cells <= FEW_CELLS):
+    if quick or (method in OPTIMISED and both and cells <= CURVE.few):
         out.append(_along(mechanism, joint, stops, n, "own", "this method", (method,), here=here))
     elif claim.notion != "ldp":
-        names = ("grr",) if not both else ("ir", "srr", "cr") if cells <= SOME_CELLS else ("srr",)
-        label = "the best simple method" if cells <= SOME_CELLS else "a simple method"
+        names = ("grr",) if not both else ("ir", "srr", "cr") if cells <= CURVE.some else ("srr",)
+        label = "the best simple method" if cells <= CURVE.some else "a simple method"
         out.append(_along(mechanism, joint, stops, n, "simple", label, names))
     if (method, claim.notion) != ("grr", "ldp"):
         out.append(_along(mechanism, joint, stops, n, "plain", "plain randomised response", ("grr",), "ldp"))
@@ -149,7 +156,6 @@ def _best(
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
 
 
-PICTURED = 24  # rows and columns of the picture
 
 
 def heat_of(mechanism: Mechanism) -> Heat:
@@ -160,13 +166,9 @@ def heat_of(mechanism: Mechanism) -> Heat:
     shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
     law = mechanism.law
     if isinstance(law, Unary):
-        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
-        values = np.where(np.eye(len(columns), dtype=bool), on, off)
-        seen = tuple(off + (on - off) * x for x in shares)
-        what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
-        return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
+        return _heat_of_bits(law, names, inputs, shares)
     rows, mean = _shown_outputs(mechanism, columns, inputs, outputs)
-    values = np.stack([np.asarray(law.row(int(y)), float).ravel()[columns] for y in rows]) / scale(law.bits)
+    values = mechanism.rows_of(rows)[:, columns]
     if law.meaning == "symbol":
         order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
         rows, values = rows[order], values[order]
@@ -181,6 +183,14 @@ def heat_of(mechanism: Mechanism) -> Heat:
         tuple(labels), names, _nested(values), inputs, outputs,
         "the probability of each output (rows) for each input (columns)", len(rows) < outputs, shares, seen,
     )
+
+
+def _heat_of_bits(law: Unary, names: tuple[str, ...], inputs: int, shares: tuple[float, ...]) -> Heat:
+    on, off = law.chances
+    values = np.where(np.eye(len(names), dtype=bool), on, off)
+    seen = tuple(off + (on - off) * x for x in shares)
+    what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
+    return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
 
 
 def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
@@ -198,7 +208,7 @@ def _likeliest_inputs(mechanism: Mechanism, inputs: int) -> Ints:
 
 def _shown_outputs(mechanism: Mechanism, columns: Ints, inputs: int, outputs: int) -> tuple[Ints, Floats | None]:
     """The outputs of the picture, and P(y) of all of them."""
-    mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
+    mean = None if mechanism.joint is None else mechanism.mean_law(mechanism.joint)
     if outputs <= PICTURED:
         return np.arange(outputs), mean
     if mechanism.law.meaning in ("cell", "useful") and outputs == inputs:
@@ -216,8 +226,7 @@ def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
     if mechanism.joint is None or not all(name == f"y{y}" for name, y in zip(names, rows, strict=True)):
         return names  # nothing is known of where they come from, or they have names of their own
     p = mechanism.input_law(mechanism.joint)
-    return [f"{stands_for(mechanism, np.asarray(mechanism.law.row(int(y)), float).ravel() * p)} ({name})"
-            for y, name in zip(rows, names, strict=True)]
+    return [f"{stands_for(mechanism, q * p)} ({name})" for q, name in zip(mechanism.rows_of(rows), names, strict=True)]
 
 
 def stands_for(mechanism: Mechanism, weights: Floats) -> str:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from sfumato.certification import promises
+from sfumato.certification.promises import sentences
 from sfumato.decimals import BIT, at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
-from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
 from sfumato.reporting.attack import (
     attack_of,
@@ -42,6 +41,7 @@ from sfumato.reporting.figures import (
     Seal,
     SideFigures,
 )
+from sfumato.tolerances import PICTURED
 from sfumato.uncertainty import Anything
 from sfumato.utility import mutual_information
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-TABLE_CELLS = 24  # cells of the table that are listed
 
 
 def _bits(nats: float) -> float:
@@ -64,7 +63,7 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     return promised(
         claim, "everything" if claim.within is None else claim.within.kind, certificate,
         getattr(claim.within, "confidence", None),
-        tuple(told.sentence for told in promises(mechanism, certificate)),
+        sentences(mechanism, certificate),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
 
@@ -108,15 +107,14 @@ def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideF
     known, true = bool(found.identifiable.cells.all()), None
     if truth is not None:
         true = truth.p if m.reads == "both" else truth.p_useful
-    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, TABLE_CELLS)
+    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, PICTURED)
 
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
     """Mean and quantiles, when the useful values are numbers."""
-    try:
-        told = numbers(found, level=level)
-    except InputError:
+    if found.useful.alphabet.numbers() is None:
         return ()
+    told = numbers(found, level=level)
     named = [("mean", told.mean), *((_quantile(q), figure) for q, figure in told.quantiles.items())]
     return tuple(Number(name, f.estimate, f.low, f.high) for name, f in named)
 
@@ -148,7 +146,7 @@ def seal_of(mechanism: Mechanism, promise: PromiseFigures | None, certificate: C
     bits = mechanism.law.bits
     if bits is None or promise is None:
         return None
-    record = record_of(mechanism)
+    record = mechanism.record
     return Seal(
         record.checksum, None if record.design is None else record.design.fingerprint, bits,
         promise.sentence, "" if certificate is None else certificate.basis,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.tolerances import LINES
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
 
-LISTED_VALUES = 40  # values of a variable that are listed
 USUAL_ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
 WORTH_LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
@@ -226,7 +226,7 @@ class SideFigures:
     @classmethod
     def of(
         cls, name: str, role: str, identified: bool, text: Callable[[int], str], p: Floats,
-        interval: tuple[Floats, Floats], truth: Floats | None, most: int = LISTED_VALUES,
+        interval: tuple[Floats, Floats], truth: Floats | None, most: int = LINES,
     ) -> SideFigures:
         """Estimates with their intervals, the largest first, beside the truth where it is given."""
         p, low, high = (x.ravel() for x in (p, *interval))

@@ -18,11 +18,13 @@ from sfumato.decimals import BITS, at_most, capitalised, near, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.libraries import jinja2
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.reporting.bundle_figures import Truth, bundle_facts
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
+from sfumato.tolerances import NAMED
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -71,7 +73,6 @@ def write_reports(
     return tuple(pages)
 
 
-FEW_SHOWN = 6  # values of a column on the first screen
 UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
 
 
@@ -101,7 +102,7 @@ def page(found: Facts) -> str:
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, few=FEW_SHOWN, data=_data(found), script=script, style=_text("page.css"),
+        f=found, w=words(found), vague=VAGUE, few=NAMED, data=_data(found), script=script, style=_text("page.css"),
         script_hash=f"sha256-{digest}"
     ))
 
@@ -147,12 +148,10 @@ def _text(name: str) -> str:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
     home = files(__package__)
-    environment = Environment(
-        loader=FunctionLoader(lambda name: home.joinpath(name).read_text("utf-8")), autoescape=True,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: home.joinpath(name).read_text("utf-8")), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )
     environment.filters.update(
         percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite,

@@ -68,12 +68,10 @@ def document_of(made: Mechanism | Bundle, proof: Certificate) -> Record:
     }
     if isinstance(made, Bundle):
         parts = [{"columns": n, "method": part.method} for n, part in zip(made.names, made.parts, strict=True)]
-        return {
-            **told, "asks": made.asks, "parts": parts,
-            "claim": {**claim, "title": proof.title, "confidence": made.confidence},
-            "design_data": {"source": made.source, "cells": cells},
-        }
-    cost, joint = None if made.joint is None else cost_of(made, made.joint), made.joint
+        claim = {**claim, "title": proof.title, "confidence": made.confidence}
+        data: Record = {"source": made.source, "cells": cells}
+        return {**told, "asks": made.asks, "parts": parts, "claim": claim, "design_data": data}
+    cost = None if made.joint is None else cost_of(made, made.joint)
     also: list[Record] = [{"notion": c.notion, "within": c.within, "epsilon": c.epsilon, "level": c.level}
                           for c in proof.also]
     return {
@@ -81,9 +79,14 @@ def document_of(made: Mechanism | Bundle, proof: Certificate) -> Record:
         "bits": None if cost is None else {
             "kept": cost.kept, "whole": cost.whole, "ceiling": cost.ceiling, "nmi": cost.share
         },
-        "design_data": {
-            "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
-            "small_cells": 0 if joint is None else design_data(made, joint).small,
-            "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
-        },
+        "design_data": _design_document(made, cells),
+    }
+
+
+def _design_document(made: Mechanism, cells: int) -> Record:
+    joint = made.joint
+    return {
+        "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
+        "small_cells": 0 if joint is None else design_data(made, joint).small,
+        "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
     }

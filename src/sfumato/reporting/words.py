@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.decimals import BITS, at_least, at_most, capitalised, sure, with_unit
+from sfumato.decimals import BITS, at_least, at_most, capitalised, nats, sure
 from sfumato.designers.choose import METHODS
 from sfumato.drawing.manifest import DECODES
 from sfumato.reporting.figures import Facts, PromiseFigures
@@ -149,7 +149,7 @@ def _limits(f: Facts) -> tuple[str, ...]:
         return ()
     if f.promise.capped is not None or f.promise.within == "anything":
         each = f.promise.epsilon if f.promise.capped is None else f.promise.capped
-        most = with_unit(at_most(each, BITS), "nat")
+        most = nats(each, BITS)
         again = f"It is a promise for one release; each further one adds at most {most}, whoever looks."
         return (*(f"{capitalised(told)}." for told in f.promise.told), again)
     text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
@@ -170,11 +170,11 @@ def strength(promise: PromiseFigures | None, secret: str) -> str:
     """What the promise says about one released row."""
     if promise is None:
         return ""
-    factor, most = limits(promise)
+    factor, _ = limits(promise)
     if promise.notion == "mi":
         return (
-            f"On average a released row tells at most {with_unit(most, 'nat')} about {secret}. A single row may tell "
-            "much more: this is not a worst-case promise."
+            f"On average a released row tells at most {nats(promise.epsilon, BITS)} about {secret}. A single row may "
+            "tell much more: this is not a worst-case promise."
         )
     if promise.notion == "pml":
         return f"A released row raises the belief in any value of {secret} by at most a factor of {factor}."
@@ -182,7 +182,7 @@ def strength(promise: PromiseFigures | None, secret: str) -> str:
         return f"A released row changes the belief in any value of {secret} by at most a factor of {factor}."
     if promise.notion == "leakage":
         about = "the record" if promise.within == "everything" else secret
-        return f"A released row tells at most {with_unit(most, 'nat')} about {about}, by {promise.title}."
+        return f"A released row tells at most {nats(promise.epsilon, BITS)} about {about}, by {promise.title}."
     what = "any two records" if promise.notion == "ldp" else f"any two values of {secret}"
     return f"A released row changes the odds between {what} by at most a factor of {factor} (e to the power ε)."
 
@@ -236,18 +236,22 @@ def _before(f: Facts) -> tuple[str, str]:
     )
 
 
+def _worth_of_parts(f: Facts) -> str:
+    alone = [p for p in f.precision if " × " not in p.name]
+    worst = max(alone, key=lambda p: p.error or 0.0)
+    return (
+        "Shares of every column, and of every two that a part holds together, can be estimated without bias; all "
+        f"tables agree on the columns they share. The {worst.n:,} rows are worth "
+        f"{max(float(np.mean([p.equal or 0 for p in alone])), 1):,.0f} unprotected ones for a column, on average."
+    )
+
+
 def _worth(f: Facts) -> tuple[str, ...]:
     """What the rows are worth to an analyst."""
     if not f.precision:
         return ("The mechanism file holds no design data, so how exact estimates will be is not known beforehand.",)
     if f.parts:
-        alone = [p for p in f.precision if " × " not in p.name]
-        worst = max(alone, key=lambda p: p.error or 0.0)
-        return (
-            "Shares of every column, and of every two that a part holds together, can be estimated without bias; all "
-            f"tables agree on the columns they share. The {worst.n:,} rows are worth "
-            f"{max(float(np.mean([p.equal or 0 for p in alone])), 1):,.0f} unprotected ones for a column, on average.",
-        )
+        return (_worth_of_parts(f),)
     useful = f.precision[-1]
     if useful.error is None:
         return ("The mechanism is too large for the exactness of estimates to be worked out for this page.",)

@@ -11,10 +11,15 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from sfumato.demand import on_demand
 from sfumato.errors import unknown
+
+if TYPE_CHECKING:
+    from sfumato.reproduce.drawing import order_picture, write_page
 
 FIGURES: dict[str, str] = {  # each with its module and function
     **{f"000-ex{i}": f"robust_examples:ex{i}" for i in range(1, 6)},
@@ -68,3 +73,6 @@ def reproduce(name: str, out: Path, *, full: bool = False) -> str:
     made = figure(name)
     out.mkdir(parents=True, exist_ok=True)
     return made(out, full=full)
+
+
+on_demand(__name__, {".drawing": "order_picture write_page"})

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.decimals import capitalised
-from sfumato.errors import InputError
+from sfumato.libraries import matplotlib
 from sfumato.privacy.overview import LeakageMap
 from sfumato.reproduce import figure, papers
 
@@ -57,15 +57,13 @@ def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]
 def draw(path: Path, panels: int, paint: Paint, *, across: int = 2) -> str:
     """A picture of as many panels, filled by `paint`; returns a remark instead where matplotlib is missing."""
     try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
+        layout = matplotlib.layout_engine.ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12)
     except ImportError:
         return NO_PICTURE
     across = min(across, panels)
     down = -(-panels // across)
-    with rc_context(LOOK):
-        figure = Figure(figsize=(5.4 * across, 3.5 * down), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12))
+    with matplotlib.rc_context(LOOK):
+        figure = matplotlib.figure.Figure(figsize=(5.4 * across, 3.5 * down), layout=layout)
         axes = [figure.add_subplot(down, across, i + 1) for i in range(panels)]
         for ax in axes:
             ax.grid(axis="y")
@@ -159,7 +157,7 @@ def apart(found: Mapping[str, float], printed: Mapping[str, float], digits: int 
 
 
 TICKS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, np.inf)
-STEPS = 24
+CONTOURS = 24
 
 
 def place(orders: Floats) -> Floats:
@@ -169,13 +167,8 @@ def place(orders: Floats) -> Floats:
 
 def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
     """The picture as bytes; it needs matplotlib (pip install 'sfumato[figures]')."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
-    figure = Figure(figsize=(7.2, 6.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = matplotlib.figure.Figure(figsize=(7.2, 6.0), layout="constrained")
+    matplotlib.backends.backend_agg.FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _surface(figure, axes, found)
     _landmarks(axes)
@@ -186,17 +179,15 @@ def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
 
 
 def _surface(figure: Figure, axes: Axes, found: LeakageMap) -> None:
-    from matplotlib.colors import Normalize
-
     values = found.values.T
     finite = values[np.isfinite(values)]
     corner = float(found.values[-1, -1])
     top = 2 * corner if np.isfinite(corner) and corner > 0 else float(finite.max(initial=1e-9))
     low = float(max(finite.min(initial=top), 1e-12))
-    levels = np.linspace(0 if low < 0.5 * top else low, max(top, low * 1.001), STEPS)
+    levels = np.linspace(0 if low < 0.5 * top else low, max(top, low * 1.001), CONTOURS)
     shown = np.where(np.isfinite(values), np.minimum(values, levels[-1]), levels[-1])
     x, y = place(found.alphas), place(found.betas)
-    norm = Normalize(levels[0], levels[-1])
+    norm = matplotlib.colors.Normalize(levels[0], levels[-1])
     drawn = axes.pcolormesh(x, y, shown, norm=norm, cmap="cividis_r", shading="gouraud", rasterized=True)
     inside = levels[1:-1:3]
     lines = axes.contour(x, y, shown, levels=inside, colors="white", linewidths=0.6)

@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers import design, least_epsilon, least_leakage
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
@@ -46,8 +47,6 @@ def class_one(m: int, budget: float) -> float:
 
 def printed(p: Floats, budget: float) -> float:
     """[003, (10) and (11)] as printed, without D₁ ≤ … ≤ D_{M−l}: too small where that order would bind."""
-    from scipy.optimize import linprog
-
     m = p.shape[1]
     tails = np.array([0.0, *(p[:, m - k :].sum(axis=1).max() for k in range(1, m + 1))])
     if budget >= tails[m - 1]:
@@ -64,7 +63,7 @@ def printed(p: Floats, budget: float) -> float:
             np.hstack([p[:, :k], np.full((len(p), 1), -room)]),
         ])
         first = np.eye(k + 1)[:1]
-        found = linprog(cost, rows, np.zeros(len(rows)), first, [1.0], bounds=(0, None), method="highs")
+        found = scipy.optimize.linprog(cost, rows, np.zeros(len(rows)), first, [1.0], bounds=(0, None), method="highs")
         if found.status == 0:
             best = min(best, math.log(max(1.0, found.fun)))
     return best

@@ -249,7 +249,7 @@ NAMES = ("srr", "polyopt", "ir", "ir (tight)", "ballopt")
 # Printed means that the method described does not have [errata]: IR, and SRR at 42 × 6, which is .0045 and not .005.
 ERRATA = {((2, 5), "ir"), ((5, 2), "ir"), ((15, 16), "ir"), ((42, 6), "srr")}
 SIGMAS = 3.0  # both means are of finitely many draws
-ROUNDED = 0.0005  # what printing three digits hides
+AS_PRINTED = 0.0005  # what printing three digits hides
 TABLE_HEAD = ("secrets", "useful", "method", "beta", "nmi", "standard error", "draws", "printed", "agrees")
 TableRow = tuple[int, int, str, float, float, float, int, float, bool]
 Means = Mapping[tuple[Shape, str, float], float]  # by shape, method and β
@@ -266,7 +266,7 @@ def tab2(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape
     told = [(r[4], r[5], r[7]) for r in rows if r[2] == "polyopt" and r[3] == 0.1 and not math.isnan(r[5] + r[7])]
     off = [(r[:2], r[2]) for r in rows if not r[8] and not math.isnan(r[5] + r[7])]
     claims = {
-        "polyopt within its standard error of the print": all(abs(x - y) <= e + ROUNDED for x, e, y in told),
+        "polyopt within its standard error of the print": all(abs(x - y) <= e + AS_PRINTED for x, e, y in told),
         "srr as printed": not any(m == "srr" for s, m in off if (s, m) not in ERRATA),
         "ir as printed or corrected": not any(m == "ir" for s, m in off if (s, m) not in ERRATA),
     }
@@ -298,7 +298,7 @@ def _beside_printed(shape: Shape, name: str, beta: float, x: list[float]) -> Tab
     listed = paper.means[f"{shape[0]} × {shape[1]}"].get(name)
     printed = math.nan if listed is None else listed[BETAS.index(beta)]
     error = deviation * math.sqrt(1 / len(x) + 1 / paper.run(True).count)  # of the difference of two means
-    near = abs(average - printed) <= SIGMAS * error + ROUNDED
+    near = abs(average - printed) <= SIGMAS * error + AS_PRINTED
     return *shape, name, beta, average, deviation / math.sqrt(len(x)), len(x), printed, near
 
 

@@ -171,7 +171,7 @@ def _told_of(mean: ByMethod, rows: list[Drawn]) -> str:
 
 
 # Figure 4. A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr promises P̂ alone.
-SHOWN = ("polyopt", "ballopt", "nr")
+AT_A_GLANCE = ("polyopt", "ballopt", "nr")
 CLOSED_DRAWS = 10  # of closed forms, unless full: it is the searched designs that come close to ε
 
 
@@ -250,7 +250,7 @@ def _picture(path: Path, rows: list[RealisedLevel], shapes: tuple[Shape, ...]) -
         own = [r for r in rows if r[:2] == shape]
         at = sorted({float(r.epsilon) for r in own})
         panels[titled(shape)], bands[titled(shape)] = {"ε": (at, at)}, {}
-        for name in [m for m in SHOWN if any(r.method == m for r in own)]:
+        for name in [m for m in AT_A_GLANCE if any(r.method == m for r in own)]:
             mine = [r for r in own if r.method == name]
             three = [_quantiles([min(r.realised, 10.0) for r in mine if r.epsilon == e]) for e in at]
             panels[titled(shape)][name] = (at, [q[1] for q in three])

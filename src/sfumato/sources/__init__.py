@@ -1,6 +1,30 @@
 """Sources: whatever holds rows, read as Arrow record batches."""
 
-from sfumato.sources.places import Place, Where, located
-from sfumato.sources.source import RowSource, Source, open_source
+from __future__ import annotations
 
-__all__ = ["Place", "RowSource", "Source", "Where", "located", "open_source"]
+from typing import TYPE_CHECKING
+
+from sfumato.demand import on_demand
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import DATE_PARTS
+    from sfumato.sources.arrow import encode_column
+    from sfumato.sources.data_frames import expanded
+    from sfumato.sources.delimited import guarded, stream_source
+    from sfumato.sources.dialect import READING, Said, reading_of
+    from sfumato.sources.file_formats import file_source
+    from sfumato.sources.places import Place, Where, located, opened
+    from sfumato.sources.source import RowSource, Source, open_source
+    from sfumato.sources.tabulation import counted
+
+__all__ = on_demand(__name__, {
+    "sfumato.alphabet": "DATE_PARTS",
+    ".arrow": "encode_column",
+    ".data_frames": "expanded",
+    ".delimited": "guarded stream_source",
+    ".dialect": "READING Said reading_of",
+    ".file_formats": "file_source",
+    ".places": "Place Where located opened",
+    ".source": "RowSource Source open_source",
+    ".tabulation": "counted",
+})

@@ -130,8 +130,8 @@ def _other_spellings(
     codes[unfound] = np.where(code >= 0, code, codes[unfound])
 
 
-def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.float64]:
-    """A column as floats, NaN where it is missing; text is read as numbers."""
+def plain_numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
+    """A column as floats, NaN where it is missing; text is read as numbers. None where something is no number."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_null(values.type):
@@ -140,20 +140,29 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         try:
             return np.asarray(pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            raise DataError(f"holds {values.type}, which is not binned as numbers", where=At(name)) from None
+            return None
     values = pc.cast(values, pa.string()) if values.type == pa.string_view() else values  # it has few functions
     values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
-    trimmed = pc.utf8_trim_whitespace(values)
     try:
-        return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False))
+        return np.asarray(pc.cast(pc.utf8_trim_whitespace(values), pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
-        row = first_row + next((i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)), 0) + 1
-        raise DataError(
-            "the value is not a number, but the column is binned",
-            next=f"Say what text means ({option('--decimal ,', 'decimal=')} for 1,5, {option('--na', 'na=')} for other "
-            "words where a value is missing), leave out the bins, or clean the row.",
-            where=At(name, row=row),
-        ) from None
+        return None
+
+
+def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.float64]:
+    """A column that must be one of numbers."""
+    if (found := plain_numbers(values)) is not None:
+        return found
+    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    if plain.type not in (pa.string(), pa.large_string(), pa.string_view()):
+        raise DataError(f"holds {plain.type}, which is not binned as numbers", where=At(name))
+    row = first_row + next((i for i, x in enumerate(plain.to_pylist()) if _not_a_number(x)), 0) + 1
+    raise DataError(
+        "the value is not a number, but the column is binned",
+        next=f"Say what text means ({option('--decimal ,', 'decimal=')} for 1,5, {option('--na', 'na=')} for other "
+        "words where a value is missing), leave out the bins, or clean the row.",
+        where=At(name, row=row),
+    )
 
 
 def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
@@ -170,7 +179,7 @@ def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDAr
 
 def _not_a_number(text: str | None) -> bool:
     try:
-        float("0" if text is None else text)
+        float(text or "0")
     except ValueError:
         return True
     return False

@@ -15,8 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato import errors
-from sfumato.alphabet import Ints, find_column
+from sfumato.alphabet import Ints
 from sfumato.errors import At, DataError, InputError, SfumatoError, option
+from sfumato.libraries import narwhals as nw
+from sfumato.libraries import pyspark
+from sfumato.libraries import spark_functions as F
 from sfumato.sources.arrow import numbers_of
 from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, Part, RowSource, Source
@@ -41,8 +44,6 @@ def frame_source(frame: Frame) -> Source:
         raise InputError(f"{kind} is a {type(frame).__name__}", next="Give a frame with named columns.")
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        import narwhals as nw
-
         wanted = [*coded, *kept]
         part = nw.from_native(frame, eager_only=True).select(wanted)
         arrays = [_arrow_column(part[name], name) for name in wanted]
@@ -59,8 +60,6 @@ def _frame_like(frame: Frame, rows: RowSource) -> Frame:
 
     An index is not a column that was named to be kept, so it does not come through.
     """
-    import narwhals as nw
-
     table = rows.table()
     known = nw.from_native(frame, eager_only=True)
     made = nw.from_arrow(table.drop_columns(list(rows.kept)), backend=known.implementation)
@@ -93,8 +92,6 @@ def _lazy_source(frame: Frame, kind: str) -> Source:
 
 def _eager_like(lazy: Frame, rows: RowSource) -> Frame:
     """Released rows as an eager frame of the library that the lazy one belongs to."""
-    import narwhals as nw
-
     table = rows.table()
     kinds = {name: kind for name, kind in lazy.collect_schema().items() if name in rows.kept}
     made = nw.from_arrow(table, backend=nw.from_native(lazy).implementation).to_native()
@@ -141,7 +138,7 @@ def expanded(source: Source, counts: str) -> Source:
     In the order of the table one person more in a cell would move everybody behind it: released rows, which stand in
     the order of the people, would then tell of each cell how many it holds.
     """
-    find_column(counts, source.columns, source.name)
+    source.find(counts)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = [*coded, *(() if counts in coded else (counts,))]
@@ -237,8 +234,6 @@ def spark_source(frame: Frame) -> Source:
 def _sums(frame: Frame, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table:
     """Distinct keys with the sum of their weights. `few`: rows take few distinct values, so Spark counts them first
     and `part` sees every value once."""
-    from pyspark.sql import functions as F
-
     rows = grouped(frame, columns) if few else frame.select(*plain_columns(columns))
     names = [f"c{i}" for i in range(len(columns))]
     with clear_errors():
@@ -277,8 +272,6 @@ def weights_of(batch: pa.RecordBatch) -> Ints:
 
 def column(name: str) -> SparkColumn:
     """A column by its whole name, dots and backticks included."""
-    from pyspark.sql import functions as F
-
     return F.col("`" + name.replace("`", "``") + "`")
 
 
@@ -290,8 +283,6 @@ def plain_columns(names: Sequence[str]) -> list[SparkColumn]:
 def grouped(frame: Frame, names: Sequence[str]) -> Frame:
     """Distinct values of columns c0, c1, … with how often they occur. Text is compared byte by byte: a collation
     would give one of several spellings, and not always the same one."""
-    from pyspark.sql import functions as F
-
     part = frame.select(*plain_columns(names))
     text = {f.name for f in part.schema.fields if f.dataType.typeName() == "string"}
     part = part.select(*(F.col(n).cast("string").alias(n) if n in text else F.col(n) for n in part.columns))
@@ -304,9 +295,7 @@ def map_in_arrow(
     """frame.mapInArrow(work); `schema` is Arrow's or Spark's. mapInArrow wants pandas only to convert types it is
     not given here, so its doubts about new versions of pandas do not concern us."""
     if isinstance(schema, pa.Schema):
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        schema = from_arrow_schema(schema)
+        schema = pyspark.sql.pandas.types.from_arrow_schema(schema)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
         return frame.mapInArrow(work, schema)
@@ -324,11 +313,9 @@ def worker_errors() -> Iterator[None]:
 @contextlib.contextmanager
 def clear_errors() -> Iterator[None]:
     """Where a job is started: an error that sfumato raised in a worker is raised here again, without Java's stack."""
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except PySparkException as error:
+    except pyspark.errors.PySparkException as error:
         found = OURS.findall(str(error))
         kind = getattr(errors, found[-1][0], None) if found else None
         if kind is None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import At, DataError
+from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
 from sfumato.sources.places import Where, opened, size_of
 from sfumato.sources.source import Source
@@ -160,17 +161,15 @@ class Text:
             raise DataError("could not be read to its end: it is damaged or cut short", where=self.name) from None
 
     def _reader(self, stream: BinaryIO, columns: list[str]) -> pa.RecordBatchReader:
-        from pyarrow import csv as arrow_csv
-
-        return arrow_csv.open_csv(
+        return pyarrow.csv.open_csv(
             stream,
-            read_options=arrow_csv.ReadOptions(
+            read_options=pyarrow.csv.ReadOptions(
                 block_size=BLOCK_BYTES, encoding=self.dialect.encoding, skip_rows=self.dialect.skipped
             ),
-            parse_options=arrow_csv.ParseOptions(
+            parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=_passed_over
             ),
-            convert_options=arrow_csv.ConvertOptions(
+            convert_options=pyarrow.csv.ConvertOptions(
                 column_types={name: pa.string() for name in columns}, include_columns=columns,
                 strings_can_be_null=True, null_values=[""],
             ),

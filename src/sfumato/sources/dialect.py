@@ -12,13 +12,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sfumato.errors import InputError, option, unknown
+from sfumato.libraries import charset_normalizer
 from sfumato.sources.meaning import BY_MARK, DATES, Guess, Meaning, looked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-LOOKED_BYTES = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
-LOOKED_AT = 5_000  # looked at for the delimiter and for spellings
-LONGEST_HEADER = 1 << 24
-READ_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """How much of a file is looked at before it is read."""
+
+    bytes: int = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
+    records: int = 5_000  # looked at for the delimiter and for spellings
+    header: int = 1 << 24
+    block: int = 1 << 16
+
+
+LOOKING = Looking()
 COMMENT = "#"
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8",
@@ -99,27 +109,32 @@ def dialect_of(stream: Readable, name: str, own: str, said: Said) -> tuple[Diale
         raise InputError(f"the header of {name} is not written in {encoding}", next=f"Say which it has ({ENCODING}).")
     skipped = len(re.findall(r"\r\n|\r|\n", text[:at]))
     reading = looked(header, records, said.na, comma=delimiter == ",", decimal=said.decimal, dates=said.dates)
-    told = [f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []
-    told += [f"it is read as {SPOKEN.get(encoding, encoding)}"] if encoding != "utf-8" else []
-    told += [f"{skipped} lines above the header are passed over"] if skipped > 1 else []
-    told += ["1 line above the header is passed over"] if skipped == 1 else []
     guessed = []
     if said.encoding is None and encoding in OTHER_SCRIPTS:
         guessed += [Guess(f"the encoding {encoding}", "encoding", encoding)]
     if said.delimiter is None and mark is None and delimiter != _by_header(lines, own):
         guessed += [Guess(f"the delimiter {delimiter!r}", "delimiter", delimiter)]
-    return Dialect(
-        encoding, delimiter, skipped, tuple(header),
-        replace(reading, said=(*told, *reading.said), guessed=(*guessed, *reading.guessed)),
-    ), data
+    told = (*_unusual(delimiter, own, encoding, skipped), *reading.said)
+    meant = replace(reading, said=told, guessed=(*guessed, *reading.guessed))
+    return Dialect(encoding, delimiter, skipped, tuple(header), meant), data
+
+
+def _unusual(delimiter: str, own: str, encoding: str, skipped: int) -> list[str]:
+    """What is not as the suffix of the file says, for whoever gave it."""
+    above = "1 line above the header is" if skipped == 1 else f"{skipped} lines above the header are"
+    return [
+        *([f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []),
+        *([f"it is read as {SPOKEN.get(encoding, encoding)}"] if encoding != "utf-8" else []),
+        *([f"{above} passed over"] if skipped else []),
+    ]
 
 
 def _beginning(stream: Readable, name: str) -> tuple[bytes, bool]:
     """The first bytes, with the header whole, and whether that is all. A pipe is not waited for beyond its header."""
     data, take = b"", getattr(stream, "read1", None)
     try:
-        while len(data) < (LONGEST_HEADER if _open(data) else LOOKED_BYTES):
-            part = bytes((take or stream.read)(READ_AT_ONCE))
+        while len(data) < (LOOKING.header if _open(data) else LOOKING.bytes):
+            part = bytes((take or stream.read)(LOOKING.block))
             data += part
             if not part or (take is not None and not _open(data)):
                 break
@@ -127,9 +142,9 @@ def _beginning(stream: Readable, name: str) -> tuple[bytes, bool]:
         raise InputError("could not be read: the file is damaged or cut short", where=name) from None
     if not data:
         raise InputError("is empty: it has neither a header nor rows", where=name)
-    if len(data) >= LONGEST_HEADER and _open(data):
+    if len(data) >= LOOKING.header and _open(data):
         raise InputError(
-            f"the header of {name} does not end within {LONGEST_HEADER:,} bytes", next="Is a quote left open?"
+            f"the header of {name} does not end within {LOOKING.header:,} bytes", next="Is a quote left open?"
         )
     return data, not part
 
@@ -154,10 +169,9 @@ def _encoding(data: bytes, ended: bool) -> str:
     for at, name in ((1, "utf-16-le"), (0, "utf-16-be")):
         if len(header) > 1 and 2 * header[at::2].count(0) > len(header[at::2]):
             return name
-    from charset_normalizer import from_bytes
 
-    telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:READ_AT_ONCE]
-    best = from_bytes(telling, cp_isolation=[CP1252, "cp1250", *OTHER_SCRIPTS]).best()
+    telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:LOOKING.block]
+    best = charset_normalizer.from_bytes(telling, cp_isolation=[CP1252, "cp1250", *OTHER_SCRIPTS]).best()
     return best.encoding if best is not None and best.encoding in OTHER_SCRIPTS and _one_script(str(best)) else WESTERN
 
 
@@ -245,7 +259,7 @@ def _by_header(text: str, own: str) -> str:
 def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
     """The first records as they are read, the header in front; comments and the last one, which may be cut, are not."""
     found = list(_parsed(text, delimiter))
-    if not ended and len(found) > 2 and len(found) <= LOOKED_AT:
+    if not ended and len(found) > 2 and len(found) <= LOOKING.records:
         del found[-1]
     return found or [[]]
 
@@ -261,7 +275,7 @@ def _parsed(text: str, delimiter: str) -> Iterator[list[str]]:
             width = width or len(row)
             yield row
             told += 1
-            if told > LOOKED_AT:
+            if told > LOOKING.records:
                 return
     except csv.Error:
         return

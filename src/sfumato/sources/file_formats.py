@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sfumato.errors import At, DataError, InputError, unknown
+from sfumato.libraries import pyarrow, pyreadstat, python_calamine
 from sfumato.sources.delimited import csv_source
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
@@ -115,11 +116,9 @@ class FilePart:
 
 @contextlib.contextmanager
 def _file(where: Where, name: str, **options: list[str]) -> Iterator[ParquetFile]:
-    from pyarrow import parquet
-
     with opened(where) as raw:
         try:
-            file = parquet.ParquetFile(raw, **options)
+            file = pyarrow.parquet.ParquetFile(raw, **options)
         except pa.ArrowInvalid:
             raise InputError("is not a Parquet file, or it is damaged", where=name) from None
         yield file
@@ -210,30 +209,33 @@ SHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 BLANK = (None, "")
 
 
-def sheet_source(where: Where, sheet: str | None, said: Said) -> Source:
-    """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
-    from python_calamine import CalamineError, CalamineWorkbook
-
+def _sheet(where: Where, sheet: str | None) -> tuple[str, list[str], Sequence[Sequence[object]]]:
+    """The name of the sheet that is read, those of the others, and its lines that are not blank."""
     try:
         with opened(where) as file:
-            book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
+            book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
         names = book.sheet_names
         if sheet is not None and sheet not in names:
             raise unknown(f"a sheet of {where.name}", sheet, names, "sheets")
         chosen = names[0] if sheet is None else sheet
         lines = [row for row in book.get_sheet_by_name(chosen).to_python() if any(x not in BLANK for x in row)]
-    except (CalamineError, IndexError):
+    except (python_calamine.CalamineError, IndexError):
         raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name) from None
     if not lines:
         raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
+    return chosen, [name for name in names if name != chosen], lines
+
+
+def sheet_source(where: Where, sheet: str | None, said: Said) -> Source:
+    """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
+    chosen, others, lines = _sheet(where, sheet)
     width = max(i + 1 for row in lines for i, x in enumerate(row) if x not in BLANK)
     columns = [_text(x) or "" for x in lines[0][:width]]
     texts = [[_text(x) or "" for x in row[:width]] for row in lines[1:]]
     table = pa.table([_cells([row[i] for row in lines[1:]]) for i in range(width)], names=columns)
     reading = looked(columns, texts, said.na, comma=True, decimal=said.decimal, dates=said.dates)
-    told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
-        len(names) > 1 and sheet is None
-    ) else ()
+    unsaid = others and sheet is None
+    told = (f"the sheet {chosen!r} is read (others: {', '.join(others)})",) if unsaid else ()
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What is counted as the text of each cell by itself; what is kept with the type of its column."""
@@ -280,13 +282,6 @@ READERS = {
 
 def statistical_source(where: Where, encoding: str | None, na: tuple[str, ...] | None) -> Source:
     """A file of Stata, SPSS or SAS. Values are read by their labels, user-defined missing ones as missing."""
-    try:
-        import pyreadstat
-    except ImportError:
-        raise InputError(
-            "needs the package pyreadstat", next="Run pip install 'sfumato[statistics]', or save it as CSV.",
-            where=where.name,
-        ) from None
     suffix = Path(where.name).suffix.lower()
     with _local(where) as path:
         try:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.alphabet import Column, Floats, Ints, spelled
+from sfumato.alphabet import Column, Floats, Ints, Label, spelled
 from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
-from sfumato.sources.arrow import as_labels, encode_column, numbers_of
+from sfumato.sources.arrow import as_labels, encode_column, numbers_of, plain_numbers
+from sfumato.tolerances import ROWS_AT_ONCE
 
 FEW_NUMBERS = 20  # distinct numbers up to which each stays a label of its own
 USUAL_BINS = 5  # that numbers are cut into when nobody says how
@@ -50,15 +52,13 @@ def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
 def many_numbers(source: Source, names: Sequence[str]) -> dict[str, tuple[Floats, Ints]]:
     """The columns of more than FEW_NUMBERS different numbers, each number with how often it occurs."""
     found: dict[str, tuple[Floats, Ints]] = {name: (np.zeros(0), np.zeros(0, np.int64)) for name in names}
-    first_row = 0
     for batch in source.batches(list(names)) if names else ():
         for name in list(found):
-            x = numbers_or_none(batch.column(name), name, first_row)
+            x = numbers_or_none(batch.column(name))
             if x is None:
                 del found[name]
             else:
                 found[name] = with_numbers(*found[name], x)
-        first_row += batch.num_rows
     return {name: held for name, held in found.items() if len(held[0]) > FEW_NUMBERS and not numbering(*held)}
 
 
@@ -67,18 +67,15 @@ def numbering(values: Floats, counts: Ints) -> bool:
     return bool(counts.max() == 1 and np.all(values == np.floor(values)))
 
 
-def numbers_or_none(values: pa.Array, name: str, first_row: int) -> Floats | None:
+def numbers_or_none(values: pa.Array) -> Floats | None:
     """A column as numbers, or None where it is no column of numbers."""
     if pa.types.is_boolean(values.type) or pa.types.is_temporal(values.type):
         return None
-    try:
-        plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-        text = plain.type in (pa.string(), pa.large_string())
-        if text and pc.any(pc.match_substring_regex(plain, CODE)).as_py():
-            return None
-        return numbers_of(plain, name, first_row)
-    except DataError:
+    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    text = plain.type in (pa.string(), pa.large_string())
+    if text and pc.any(pc.match_substring_regex(plain, CODE)).as_py():
         return None
+    return plain_numbers(plain)
 
 
 def round_edges(values: Floats, counts: Ints) -> Floats:
@@ -134,8 +131,34 @@ def _value_counts_there(source: Source, name: str) -> tuple[Floats, Ints]:
     return np.asarray(found.column("x")), np.asarray(found.column("n"))
 
 
+MOST_COUNTED = 10_000  # labels after which a column is no longer counted
+
+
+def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Label] | None], int]:
+    """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
+    found: dict[str, Counter[Label] | None] = {name: Counter() for name in names}
+    rows = 0
+    for batch in source.batches(list(names)):
+        rows += batch.num_rows
+        for name in names:
+            found[name] = with_labels(found[name], batch.column(name), name)
+    return found, rows
+
+
+def with_labels(known: Counter[Label] | None, values: pa.Array, name: str) -> Counter[Label] | None:
+    """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
+    if known is None:
+        return None
+    try:
+        counted = as_labels(values, name).value_counts()
+    except DataError:
+        return None
+    for label, n in zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True):
+        known[label or None] += n
+    return known if len(known) <= MOST_COUNTED else None
+
+
 MOST_DISTINCT = 100_000  # distinct values in one column; more is almost surely a mistake
-MERGE_ROWS = 1 << 20  # partial counts are merged when they reach this many rows
 Rules = Mapping[str, Floats | str]  # for some columns: the inner edges of its bins, or the part of its dates
 
 
@@ -150,7 +173,7 @@ def grouped(source: Source, names: list[str], rules: Rules, missing: str) -> pa.
         parts.append(_counted(pa.table(labels, names=keys(names)), len(names)))
         pending += parts[-1].num_rows
         first_row += batch.num_rows
-        if pending > MERGE_ROWS:
+        if pending > ROWS_AT_ONCE:
             parts = [_merged(parts, names)]
             pending = parts[0].num_rows
     return _merged(parts, names)

@@ -200,13 +200,12 @@ def _absent(na: Sequence[str]) -> list[str]:
 
 
 COUNTING = re.compile(r"n|freq(uenc(y|ies))?|counts?|people|persons|weights?|number|total|anzahl|aantal|nombre", re.I)
-FEWEST = 2  # records below which nothing repeats
 
 
 def _counting(columns: Sequence[str], records: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """A column that looks like a number of people: its name says so, it is whole, and all other columns are a key."""
     for i, name in enumerate(columns):
-        if not COUNTING.fullmatch(name.strip()) or len(records) < FEWEST or len(columns) < FEWEST:
+        if not COUNTING.fullmatch(name.strip()) or min(len(records), len(columns)) < 2:
             continue
         rest = {(*r[:i], *r[i + 1 :]) for r in records}
         whole = all(i < len(r) and re.fullmatch(r"\d+(\.0*)?", r[i]) for r in records)

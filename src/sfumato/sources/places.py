@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.libraries import fsspec, pyarrow
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -35,10 +36,8 @@ class Place:
     root: str = ""  # how messages begin: the scheme of the address, never its credentials
 
     def __post_init__(self) -> None:
-        from pyarrow import fs
-
-        if not isinstance(self.filesystem, fs.FileSystem):
-            object.__setattr__(self, "filesystem", fs.PyFileSystem(fs.FSSpecHandler(self.filesystem)))
+        if not isinstance(self.filesystem, pyarrow.fs.FileSystem):
+            object.__setattr__(self, "filesystem", pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.filesystem)))
         object.__setattr__(self, "path", self.path.rstrip("/"))
 
     def __str__(self) -> str:
@@ -84,19 +83,15 @@ def located(where: str | os.PathLike[str] | Place) -> Where:
 
 def _addressed(text: str, scheme: str) -> Place:
     """An address of another machine. Its user, password and options are never repeated in a message."""
-    from pyarrow import fs
-
     try:
-        filesystem, path = fs.FileSystem.from_uri(text)
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(text)
         return Place(path, filesystem, f"{scheme}://")
     except pa.ArrowInvalid:
         pass
     except OSError:
         raise InputError(f"the store behind this {scheme}:// address could not be reached.") from None
     try:
-        from fsspec.core import url_to_fs  # type: ignore[import-not-found,unused-ignore]
-
-        filesystem, path = url_to_fs(text)
+        filesystem, path = fsspec.core.url_to_fs(text)
         return Place(path, filesystem, f"{scheme}://")
     except (ImportError, ValueError):
         raise InputError(
@@ -109,10 +104,8 @@ def kind_of(where: Where) -> Kind:
     """What is there now."""
     if isinstance(where, Path):
         return "folder" if where.is_dir() else "file" if where.exists() else "nothing"
-    from pyarrow.fs import FileType
-
-    found = where.filesystem.get_file_info(where.path).type
-    return "folder" if found == FileType.Directory else "nothing" if found == FileType.NotFound else "file"
+    found, kinds = where.filesystem.get_file_info(where.path).type, pyarrow.fs.FileType
+    return "folder" if found == kinds.Directory else "nothing" if found == kinds.NotFound else "file"
 
 
 def size_of(where: Where) -> int:
@@ -141,11 +134,9 @@ def files_below(where: Where) -> list[tuple[str, ...]]:
     if isinstance(where, Path):
         found = [p.relative_to(where).parts for p in where.rglob("*") if p.is_file()]
     else:
-        from pyarrow.fs import FileSelector, FileType
-
         base = PurePosixPath(where.path)
-        listed = where.filesystem.get_file_info(FileSelector(where.path, recursive=True))
-        found = [PurePosixPath(i.path).relative_to(base).parts for i in listed if i.type == FileType.File]
+        listed = where.filesystem.get_file_info(pyarrow.fs.FileSelector(where.path, recursive=True))
+        found = [PurePosixPath(i.path).relative_to(base).parts for i in listed if i.type == pyarrow.fs.FileType.File]
     return sorted(parts for parts in found if not any(p.startswith((".", "_")) and "=" not in p for p in parts))
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from sfumato import sources
 from sfumato.alphabet import Ints, find_column
 from sfumato.errors import DataError, InputError, listed
+from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
@@ -96,10 +98,13 @@ class Source:
         if twice:
             raise InputError(f"has more than one column named {twice[0]!r}; names must differ", where=self.name)
 
+    def find(self, *names: str) -> list[str]:
+        """The columns by these names, or an error that suggests the nearest."""
+        return [find_column(name, self.columns, self.name) for name in names]
+
     def batches(self, coded: Sequence[str], kept: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Batches with the columns asked for; an error if one does not exist or there are no rows."""
-        for name in (*coded, *kept):
-            find_column(name, self.columns, self.name)
+        self.find(*coded, *kept)
         rows = 0
         for batch in self.read(coded, kept):
             if batch.num_rows:
@@ -123,8 +128,7 @@ class Source:
     def check_reading(self, names: Collection[str]) -> None:
         """Refuse columns that are not there, and to read rows that are to be released by what they look like: one of
         them could change how all others are read, and tell of itself in their answers."""
-        for name in names:
-            find_column(name, self.columns, self.name)
+        self.find(*names)
         if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
             what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
             raise InputError(
@@ -185,9 +189,7 @@ def open_source(
     spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
     said = Said(delimiter, encoding, spelled, decimal, dates)
     if isinstance(source, (str, os.PathLike, Place)):
-        from sfumato.sources.file_formats import file_source
-
-        found: Source | None = file_source(located(source), said, sheet)
+        found: Source | None = sources.file_source(located(source), said, sheet)
     else:
         if not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
             asked = "delimiter=, encoding=, decimal=, dates= and sheet="
@@ -196,9 +198,7 @@ def open_source(
         if found is not None and spelled is not None:
             found = replace(found, reading=replace(found.reading, na=("", *spelled)))
     if found is not None and counts is not None:
-        from sfumato.sources.data_frames import expanded
-
-        return expanded(found, counts)
+        return sources.expanded(found, counts)
     if found is not None:
         return found
     kind = type(source)
@@ -212,8 +212,7 @@ def open_source(
 def kept_columns(keep: str | Sequence[str], source: Source, private: Collection[str]) -> tuple[str, ...]:
     """The columns that pass untouched: there, each once, and none of those that are protected."""
     names = [keep] if isinstance(keep, str) else list(keep)
-    for name in names:
-        find_column(name, source.columns, source.name)
+    for name in source.find(*names):
         if name in private:
             raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
     if len(set(names)) != len(names):
@@ -259,9 +258,7 @@ def _dataset_source(dataset: Dataset) -> Source:
             raise DataError("the Arrow dataset could not be read to its end: a file of it is damaged.") from None
 
     def back(rows: RowSource) -> Dataset:
-        from pyarrow.dataset import InMemoryDataset
-
-        return InMemoryDataset(rows.table())
+        return pyarrow.dataset.InMemoryDataset(rows.table())
 
     metadata = dataset.schema.metadata or {}
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)

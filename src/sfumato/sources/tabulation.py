@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
+from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, spelled
 from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.errors import spelled as spelled_for
 from sfumato.joint import Joint
@@ -127,7 +127,7 @@ def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
     names = [given] if isinstance(given, str) else list(given)
     if not names:
         raise InputError(f"{role} names no column (columns: {', '.join(source.columns[:20])}).")
-    return [find_column(name, source.columns, source.name) for name in names]
+    return source.find(*names)
 
 
 def _check_names(secrets: list[str], usefuls: list[str]) -> None:

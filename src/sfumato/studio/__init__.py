@@ -6,3 +6,15 @@
 
 The server never opens a table, and the page never computes a figure: Python does, in a process that can be ended.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.demand import on_demand
+
+if TYPE_CHECKING:
+    from sfumato.studio.desk import Desk
+    from sfumato.studio.server import Studio, serve
+
+__all__ = on_demand(__name__, {".desk": "Desk", ".server": "Studio serve"})

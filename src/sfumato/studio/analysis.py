@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
 from sfumato.certification.certificate import PROVED
 from sfumato.certification.promises import told_exactly
-from sfumato.decimals import LEVEL, capitalised, level, near, percent
+from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE
 from sfumato.mechanism import Bundle, load
 from sfumato.releasing.writing import output, writer_for
 from sfumato.sources import Source, open_source
+from sfumato.tolerances import LINES
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
 LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
-SHOWN_ROWS = 40  # values of a table that are drawn
 MOST_RECORDS = 10_000_000  # synthetic ones, which are held in memory
 
 
@@ -122,14 +121,14 @@ class Analysis:
         cells = zip(product(*(c.labels for c in made.columns)), made.p.ravel(), low, high, strict=True)
         place = [made.names.index(n) for n in names]
         rows = [_row([labels[i] for i in place], *x) for labels, *x in sorted(cells, key=lambda cell: -cell[1])]
-        out: Record = {"names": list(names), "rows": rows[:SHOWN_ROWS], "more": max(len(rows) - SHOWN_ROWS, 0),
+        out: Record = {"names": list(names), "rows": rows[:LINES], "more": max(len(rows) - LINES, 0),
                        "within": [], "identified": made.identified, "test": ""}
         if len(names) == 2 and made.identified:
             within = made.shares(names[1], together=True)
             out["within"] = [
                 _row([str(x[n]) for n in names], e, a, b) for x, e, a, b in
                 zip(within.labels, within.estimate, within.low, within.high, strict=True) if e == e
-            ][:SHOWN_ROWS]
+            ][:LINES]
             out["test"] = repr(made.independence()).strip("<>")
         return out
 
@@ -140,7 +139,7 @@ class Analysis:
             {"labels": [str(x[n]) for n in names], "words": f"{_odds(e)} ({_odds(a)} to {_odds(b)})"} for x, e, a, b in
             zip(found.labels, found.estimate.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
         ]
-        return {"names": list(names), "rows": rows[:SHOWN_ROWS], "more": max(len(rows) - SHOWN_ROWS, 0)}
+        return {"names": list(names), "rows": rows[:LINES], "more": max(len(rows) - LINES, 0)}
 
     def synthetic(self, rows: int, to: Path) -> Path:
         """Synthetic records in a file."""

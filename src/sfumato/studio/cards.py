@@ -13,16 +13,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import DATE_PARTS, MISSING, Column, Floats, Ints, spelled
-from sfumato.decimals import near, percent
+from sfumato.alphabet import DATE_PARTS, Column, Floats, Ints, spelled
+from sfumato.decimals import MISSING, near, percent
 from sfumato.errors import InputError
 from sfumato.joint import SMALL
-from sfumato.releasing.columns import MOST_COUNTED, with_labels
 from sfumato.releasing.planning import MANY_LABELS
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
 from sfumato.sources import Source
 from sfumato.sources.dialect import READING
-from sfumato.sources.grouping import FEW_NUMBERS, numbering, numbers_or_none, quantiles, round_edges, with_numbers
+from sfumato.sources.grouping import (
+    FEW_NUMBERS,
+    MOST_COUNTED,
+    numbering,
+    numbers_or_none,
+    quantiles,
+    round_edges,
+    with_labels,
+    with_numbers,
+)
+from sfumato.tolerances import AT_A_GLANCE, DRAWN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,8 +41,6 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Asked
 
 BARS = 48  # of a histogram of numbers
-LISTED_VALUES = 12  # values that a card lists; the others are one bar
-GROUPS = 60  # values or bins that are drawn while somebody edits them
 KINDS = {
     "number": "numbers", "category": "categories", "date": "dates", "identifier": "a name or number of its own in most "
     "rows", "constant": "a single value", "other": "too many different values to count",
@@ -54,7 +61,7 @@ class Card:
     def add(self, values: pa.Array) -> None:
         """One more batch of the column."""
         if self.numbers is not None:
-            x = numbers_or_none(values, self.name, self.rows)
+            x = numbers_or_none(values)
             self.numbers = None if x is None else with_numbers(*self.numbers, x)
         if self.labels is not None:
             self.labels = with_labels(self.labels, values, self.name)
@@ -120,8 +127,8 @@ class Card:
         if self.labels is None or self.kind in ("number", "identifier"):
             return []
         order = self.labels.most_common()
-        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:LISTED_VALUES]]
-        rest = order[LISTED_VALUES:]
+        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:AT_A_GLANCE]]
+        rest = order[AT_A_GLANCE:]
         if rest:
             shown.append({"label": f"{len(rest):,} others", "rows": sum(n for _, n in rest), "rest": True})
         return shown
@@ -155,7 +162,7 @@ class Card:
             few = least is not None and label is not None and n < (least * self.rows if 0 < least < 1 else least)
             text = label if not isinstance(rule, str) or label is None else spelled(label, rule)
             held["other" if few else MISSING if text is None else text] += n
-        return [{"label": x, "rows": n, "rest": x == "other"} for x, n in held.most_common(GROUPS)]
+        return [{"label": x, "rows": n, "rest": x == "other"} for x, n in held.most_common(DRAWN)]
 
     def _bins(self, rule: int | list[float] | None) -> list[Record]:
         if self.numbers is None or (isinstance(rule, int) and rule < 2):

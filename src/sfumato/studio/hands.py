@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from sfumato import studio
 from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
 
@@ -165,9 +166,8 @@ def main() -> None:
     tell = JobReports(out)
     waiting: queue.Queue[Document] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tell, waiting), daemon=True).start()
-    from sfumato.studio.desk import Desk
 
-    desk = Desk(tell)
+    desk = studio.Desk(tell)
     send(out, {"job": 0, "done": None})
     while True:
         order = waiting.get()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.alphabet import MISSING, Column, Floats
+from sfumato.alphabet import Column, Floats
 from sfumato.certification import promises
-from sfumato.decimals import capitalised, in_a_hundred, level, near, percent, with_unit
+from sfumato.decimals import MISSING, capitalised, in_a_hundred, level, near, percent, with_unit
 from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
@@ -32,6 +32,7 @@ from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.attack import guessers_of
 from sfumato.sources import Source
 from sfumato.sources.grouping import bin_edges, grouped, keys
+from sfumato.tolerances import AT_A_GLANCE
 from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 
 if TYPE_CHECKING:
@@ -131,7 +132,6 @@ def of_before(ledger: Path | None) -> Light:
                  "One more about the same people adds to it.")
 
 
-SHOWN_VALUES = 12  # values of a column whose intervals are drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,12 +232,12 @@ def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[Rec
         yield {
             "name": column.name, "error": part.error, "points": _points(part), "secret": i < len(joint.secret.columns),
             "rows": f"worth {with_unit(f'{part.rows:,.0f}', 'unprotected row')}", "values": _values(column, p, wide),
-            "more": max(column.size - SHOWN_VALUES, 0),
+            "more": max(column.size - AT_A_GLANCE, 0),
         }
 
 
 def _values(column: Column, p: Floats, wide: Floats) -> list[Record]:
-    order = sorted(range(column.size), key=lambda i: -float(p[i]))[:SHOWN_VALUES]
+    order = sorted(range(column.size), key=lambda i: -float(p[i]))[:AT_A_GLANCE]
     return [
         {"label": MISSING if (x := column.labels[i]) is None else x, "share": float(p[i]),
          "low": max(float(p[i] - wide[i]), 0.0), "high": min(float(p[i] + wide[i]), 1.0),

@@ -25,6 +25,7 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from sfumato.errors import InputError, SfumatoError
+from sfumato.libraries import uvicorn
 from sfumato.studio import door
 from sfumato.studio.door import Door, Folder, Incoming
 from sfumato.studio.hands import Hands
@@ -37,7 +38,7 @@ Post: TypeAlias = "Callable[[Visit, Asked], Awaitable[None] | None]"  # what is 
 
 Answer: TypeAlias = "Callable[[Visit, Request], Awaitable[Response]]"  # to somebody who knows the address of a visit
 MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
-SPARE = 256 << 20  # bytes that an upload leaves free on the disk
+LEFT_FREE = 256 << 20  # bytes that an upload leaves free on the disk
 MOST_JSON = 1 << 20  # bytes of anything else that is sent
 IDLE = 1800.0  # seconds for which a visit is kept while nobody looks
 BEAT = 15.0  # seconds after which a silent stream says that it is alive
@@ -183,7 +184,7 @@ class Studio:
     async def _fill(self, request: Request, coming: Incoming) -> None:
         """Write a body to the disk as it comes, never more than there may be."""
         said = request.headers.get("content-length", "")
-        left = min(self.most, door.room(coming.path.parent) - SPARE)
+        left = min(self.most, door.room(coming.path.parent) - LEFT_FREE)
         if said.isdigit() and int(said) > left:
             raise TooMuch
         async for chunk in request.stream():
@@ -277,8 +278,6 @@ POSTS: dict[str, Post] = {  # what a page asks of its visit
 
 def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:
     """Run until interrupted; `ready` is told the address with its token when requests are taken."""
-    import uvicorn
-
     port = link.getsockname()[1]
     app = studio.app(port)
     config = uvicorn.Config(

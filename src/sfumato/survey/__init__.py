@@ -8,13 +8,13 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.survey.asking import Question, Survey, asked, mechanism_beside
-    from sfumato.survey.survey_page import Form, Language, MalformedAnswer, lines, words_in
+    from sfumato.survey.collected import Store, export
+    from sfumato.survey.intake import Collector, serve
+    from sfumato.survey.survey_page import Form, Language, MalformedAnswer, lines, survey_id, words_in
 
-__all__ = [
-    "Form", "Language", "MalformedAnswer", "Question", "Survey", "asked", "lines", "mechanism_beside", "words_in",
-]
-
-on_demand(__name__, {
-    **dict.fromkeys(("Question", "Survey", "asked", "mechanism_beside"), ".asking"),
-    **dict.fromkeys(("Form", "Language", "MalformedAnswer", "lines", "words_in"), ".survey_page"),
+__all__ = on_demand(__name__, {
+    ".asking": "Question Survey asked mechanism_beside",
+    ".collected": "Store export",
+    ".intake": "Collector serve",
+    ".survey_page": "Form Language MalformedAnswer lines survey_id words_in",
 })

@@ -23,6 +23,7 @@ from sfumato.estimation import estimate
 from sfumato.ledgers.entries import writing
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
+from sfumato.tolerances import BUSY
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Floats, Label
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 FORMAT = "sfumato/answers 1"
 TAKEN, USED, UNINVITED = "taken", "used", "uninvited"  # what becomes of an answer
-BUSY = 30.0  # seconds to wait for another process that writes
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE tokens (hash BLOB PRIMARY KEY, spent INTEGER NOT NULL) WITHOUT ROWID;

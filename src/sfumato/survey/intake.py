@@ -19,8 +19,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sfumato.alphabet import MISSING
+from sfumato.decimals import MISSING
 from sfumato.errors import SfumatoError
+from sfumato.libraries import uvicorn
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.processes import listening
 from sfumato.survey import Form, MalformedAnswer
@@ -40,10 +41,17 @@ def estimates_page(n: int, tables: list[Record]) -> str:
     ))
 
 
-AT_ONCE = 1000  # answers of one transaction: more would keep those who wait too long
-SLOW = 10.0  # seconds in which a short body must have arrived
-MINUTE = 60.0
-FRESH = 5.0  # seconds for which estimates are shown before they are made again
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast answers are taken."""
+
+    at_once: int = 1000  # answers of one transaction: more would keep those who wait too long
+    slow: float = 10.0  # seconds in which a short body must have arrived
+    minute: float = 60.0
+    fresh: float = 5.0  # seconds for which estimates are shown before they are made again
+
+
+PACE = Pace()
 STATUS = {TAKEN: 200, USED: 409, UNINVITED: 403}
 HEADERS = {
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
@@ -61,7 +69,7 @@ class Rates:
 
     def allows(self, address: str) -> bool:
         now = time.monotonic()
-        if now - self.since >= MINUTE:
+        if now - self.since >= PACE.minute:
             self.seen, self.since = {}, now
         self.seen[address] = self.seen.get(address, 0) + 1
         return self.seen[address] <= self.most
@@ -85,7 +93,7 @@ class Intake:
         """Until cancelled: whatever waits, in one transaction."""
         while True:
             await self.arrived.wait()
-            batch, self.waiting = self.waiting[:AT_ONCE], self.waiting[AT_ONCE:]
+            batch, self.waiting = self.waiting[:PACE.at_once], self.waiting[PACE.at_once:]
             if not self.waiting:
                 self.arrived.clear()
             await self._written(batch)
@@ -111,7 +119,7 @@ class Collector:
     def __init__(self, mechanism: Mechanism | Bundle, store: Store, page: bytes | None, *, rate: int = 60) -> None:
         self.mechanism, self.store, self.page = mechanism, store, page
         self.form, self.rates, self.intake = Form.of(mechanism), Rates(rate), Intake(store)
-        self.shown: tuple[float, str] = (-FRESH, "")
+        self.shown: tuple[float, str] = (-PACE.fresh, "")
 
     def app(self) -> Starlette:
         routes = [
@@ -141,7 +149,7 @@ class Collector:
         if not self.rates.allows(request.client.host if request.client else ""):
             return _said("too many answers from here; try again in a minute", 429)
         try:
-            body = await asyncio.wait_for(_body(request, self.form.longest), SLOW)
+            body = await asyncio.wait_for(_body(request, self.form.longest), PACE.slow)
         except (TimeoutError, ClientDisconnect):
             return _said("the answer did not arrive", 408)
         if body is None:
@@ -160,7 +168,7 @@ class Collector:
         if not secrets.compare_digest(request.query_params.get("key", "").encode(), self.store.key.encode()):
             return PlainTextResponse("estimates are shown to whoever has the key", 403, headers=HEADERS)
         made, text = self.shown
-        if time.monotonic() - made >= FRESH:
+        if time.monotonic() - made >= PACE.fresh:
             text = await asyncio.to_thread(self._estimated)
             self.shown = time.monotonic(), text
         return HTMLResponse(text, headers=HEADERS)
@@ -186,8 +194,6 @@ async def _body(request: Request, longest: int) -> bytes | None:
 
 def serve(collector: Collector, *, host: str = "127.0.0.1", port: int = 8765) -> None:
     """Run until interrupted. Behind a reverse proxy on this machine the addresses that it forwards are believed."""
-    import uvicorn
-
     config = uvicorn.Config(
         collector.app(), host=host, port=port, access_log=False, log_level="warning", server_header=False,
         timeout_keep_alive=15, limit_concurrency=2000, h11_max_incomplete_event_size=16_384,

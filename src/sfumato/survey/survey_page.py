@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 
 from sfumato.errors import InputError, unknown
+from sfumato.libraries import jinja2
 from sfumato.mechanism import Bundle, Mechanism, Promise
-from sfumato.mechanism.bundle import any_record
 from sfumato.mechanism.law import joint_code, record_codes
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _claim(survey: Survey) -> Record | None:
 
 
 def _file(mechanism: Mechanism | Bundle) -> str:
-    return msgspec.json.encode(any_record(mechanism)).decode()
+    return msgspec.json.encode(mechanism.record).decode()
 
 
 def _scripts() -> list[str]:
@@ -223,9 +223,8 @@ def part_of(name: str) -> str:
 @cache
 def template(name: str) -> Template:
     """A page to be filled."""
-    from jinja2 import Environment, StrictUndefined
-
-    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(part_of(name))
+    made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return made.from_string(part_of(name))
 
 
 # --- answers on the wire: one line of text, whether it is posted, copied or read from a QR code -----------------------
@@ -298,7 +297,7 @@ class Form:
 
 
 def survey_id(mechanism: Mechanism | Bundle) -> str:
-    record = any_record(mechanism)
+    record = mechanism.record
     return str(record.checksum).removeprefix("sha256:")[:SURVEY]
 
 

@@ -13,17 +13,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.tolerances import HALVINGS, LEAST, LISTED, UNIT
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
-from sfumato.uncertainty.tilting import (
-    LEAST_GAP,
-    SPLIT_CLOSE,
-    STEP_CLOSE,
-    Mean,
-    Sides,
-    Tilt,
-    best_split,
-    by_newton,
-    inner,
-)
+from sfumato.uncertainty.tilting import NEWTON, SPLIT, Mean, Sides, Tilt, best_split, by_newton, inner
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
@@ -105,7 +95,7 @@ class ChiSquareBall(FromPairs):
 
     budget = slack
 
-    def means(self, values: Floats, s: Ints, spent: Floats, close: float = STEP_CLOSE) -> Floats:
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = NEWTON.close) -> Floats:
         """The greatest R·v given s when that secret takes `spent` of the slack; all but the last axis broadcast."""
         shape = np.broadcast_shapes(values.shape[:-1], np.shape(s), np.shape(spent))
         q, mass = self.joint.useful_given_secret[s], self.joint.p_secret[s]
@@ -128,7 +118,7 @@ class ChiSquareBall(FromPairs):
         q, c = self.joint.useful_given_secret[s], self.spread()[s]
         return -greatest_mean(-values, q, c).value, greatest_mean(values, q, c).value
 
-    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT.close) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.slack, close)
 
@@ -214,7 +204,7 @@ def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
 
 
 def greatest_mean(
-    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = STEP_CLOSE
+    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = NEWTON.close
 ) -> Mean:
     """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
 
@@ -256,7 +246,7 @@ def greatest_sum(c: Floats, p: Floats, radius: float) -> Extreme:
 
 
 def gap_for(
-    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = STEP_CLOSE
+    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = NEWTON.close
 ) -> Floats:
     """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
 
@@ -264,16 +254,16 @@ def gap_for(
     logarithm is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles in about six steps.
     """
     shape, depth, q, c = c.shape, depth.reshape(-1, depth.shape[-1]), q.reshape(-1, q.shape[-1]), c.ravel()
-    least = np.sqrt(depth + np.exp(LEAST_GAP))
+    least = np.sqrt(depth + np.exp(NEWTON.least_gap))
     stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
     most = np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
-    out = np.where(stuck, LEAST_GAP, most)  # no room at all: τ is as far as it goes
+    out = np.where(stuck, NEWTON.least_gap, most)  # no room at all: τ is as far as it goes
     live = np.flatnonzero(~stuck & (c > 1 + 1e-15))
     if depth.shape[-1] == 2:
         out[live] = _gap_of_two(q[live], c[live])
         return np.exp(out).reshape(shape)
     d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, LEAST))
-    low, high = np.full(live.shape, LEAST_GAP), most[live]
+    low, high = np.full(live.shape, NEWTON.least_gap), most[live]
     y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
     for _ in range(HALVINGS):
         if not live.size:
@@ -309,7 +299,7 @@ def _gap_of_two(q: Floats, c: Floats) -> Floats:
 
 
 def worst_pairs(
-    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float = SPLIT_CLOSE
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float = SPLIT.close
 ) -> Pairs:
     """max (R₁·v₁)/(R₂·v₂) over two conditionals that share the slack, for many pairs at once.
 

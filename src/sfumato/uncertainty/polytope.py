@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.tolerances import SLIP, SUMS_TO_ONE
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, Worst, pairs_of, quotient
 from sfumato_kernel.laws import SMALLEST
@@ -175,11 +176,9 @@ def _checked_inequalities(given: tuple[npt.ArrayLike, npt.ArrayLike], shape: tup
 
 def _linear(polytope: Polytope, c: Floats) -> Extreme | None:
     """max ⟨c, P⟩ over {P in the simplex : A·P ≤ b}, or None when that is empty."""
-    from scipy.optimize import linprog
-
     assert polytope.inequalities is not None
     a, b = polytope.inequalities
-    found = linprog(-c.ravel(), a.reshape(len(a), -1), b, np.ones((1, c.size)), [1.0], method="highs")
+    found = scipy.optimize.linprog(-c.ravel(), a.reshape(len(a), -1), b, np.ones((1, c.size)), [1.0], method="highs")
     if found.status == 2:
         return None
     if not found.success:
@@ -192,8 +191,6 @@ def _fractional(polytope: Polytope, v: Floats, s: int) -> tuple[Extreme, Extreme
 
     x = P/P(s), t = 1/P(s): A·x ≤ bt, Σx = t, Σ_u x_{s,u} = 1 [Charnes–Cooper].
     """
-    from scipy.optimize import linprog
-
     assert polytope.inequalities is not None
     a, b = polytope.inequalities
     shape = polytope.joint.shape
@@ -207,7 +204,7 @@ def _fractional(polytope: Polytope, v: Floats, s: int) -> tuple[Extreme, Extreme
     out = []
     for sign in (1.0, -1.0):
         cost = np.append(sign * goal.ravel(), 0.0)
-        found = linprog(cost, limits, np.zeros(len(a)), equal, [0.0, 1.0], method="highs")
+        found = scipy.optimize.linprog(cost, limits, np.zeros(len(a)), equal, [0.0, 1.0], method="highs")
         if found.status == 2:  # the secret cannot occur
             at = int(np.argmin(sign * v))
             p = np.zeros(shape)

@@ -17,18 +17,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.tolerances import EXPONENT, HALVINGS, LEAST
 from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.tilting import (
-    FLATTEST,
-    LEAST_GAP,
-    SPLIT_CLOSE,
-    SPLIT_END,
-    STEEPEST,
-    AtPrice,
-    Mean,
-    best_split,
-    by_newton,
-    inner,
-)
+from sfumato.uncertainty.tilting import NEWTON, SPLIT, AtPrice, Mean, best_split, by_newton, inner
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
@@ -166,7 +155,7 @@ def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> AtPrice:
     x = np.exp(y)
     d, slope, part, B, C = _kullback_along(depth, q, x)
     d = np.maximum(d, LEAST)
-    slope = d * np.clip(slope / d, STEEPEST, FLATTEST)
+    slope = d * np.clip(slope / d, NEWTON.steepest, NEWTON.flattest)
     return AtPrice(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
 
 
@@ -175,7 +164,7 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
 
     D falls in x and log D is nearly linear in log x: Newton's method on it inside a bracket.
     """
-    least = max(LEAST_GAP * max(1.0, alpha), -EXPONENT)
+    least = max(NEWTON.least_gap * max(1.0, alpha), -EXPONENT)
     low = np.full(target.shape, least)
     high = np.log1p(1 / np.sqrt(alpha * target)) + np.log1p(1 / alpha) + 2
     for _ in range(40):
@@ -201,7 +190,7 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
 
 def worst_pairs(
     v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float,
-    close: float = SPLIT_CLOSE,
+    close: float = SPLIT.close,
 ) -> Pairs:
     """max (R₁·v₁)/(R₂·v₂) over two conditionals with P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B) = budget, for many pairs at once.
 
@@ -234,5 +223,5 @@ def _by_split(
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    extra = np.linspace(-SPLIT_END / 4, SPLIT_END / 4, SPLIT_GRID) if alpha < 0.5 else ()
+    extra = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID) if alpha < 0.5 else ()
     return best_split(sides, len(ps1), extra, close)

@@ -17,7 +17,7 @@ from sfumato.tolerances import BLOCK, HALVINGS, SEED, SUBSETS
 from sfumato.uncertainty.chi_square import mass_range
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
-from sfumato.uncertainty.tilting import SPLIT_CLOSE
+from sfumato.uncertainty.tilting import SPLIT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +123,7 @@ class RenyiBall(FromPairs):
         v, w = _few_cells(np.concatenate([first, second]), q[np.concatenate([s1, s2])])
         return worst_pairs(v[:n], w[:n], ps[s1], v[n:], w[n:], ps[s2], self.budget, self.alpha).ratio
 
-    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT.close) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha, close)
 

@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
 from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
-from sfumato.uncertainty.tilting import STEP_CLOSE, Depths, Tilt, newton
+from sfumato.uncertainty.tilting import NEWTON, Depths, Tilt, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Bools, Ints
@@ -47,7 +47,7 @@ class Search:
         return a[inside], b[inside]
 
 
-EXACT = Search(17, 24, STEP_CLOSE)
+EXACT = Search(17, 24, NEWTON.close)
 CLOSE = Search(9, 15, 1e-6)  # to about 1e-8 of a ratio: the objective is flat at its top
 ROUGH = Search(7, 6, 1e-3, checks=False)  # any P it finds is in the ball, which is enough for a cut
 

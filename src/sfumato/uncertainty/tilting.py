@@ -23,16 +23,36 @@ from sfumato.uncertainty.sets import Pairs, quotient
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools
 
-NEWTON_STEPS = 25  # of Newton's method; about six are needed, and what has not settled is left to a slower search
-STEP_CLOSE = 1e-7  # of a step, at least: the method is quadratic, so what is left is lost in rounding
-FURTHEST = 2.0  # in y, of one step
-STEEPEST, FLATTEST = -2.2, -1e-3  # of log(C − 1) in y: it lies between −2 and 0, rounding aside
-LEAST_Y = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
-LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
-SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
-SPLIT_PATIENCE = 6  # every so many steps the bracket is halved
-SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
-SPLIT_CLOSE = 1e-5  # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
+
+@dataclass(frozen=True, slots=True)
+class Newton:
+    """How far Newton's method goes; what has not settled is left to a slower search."""
+
+    steps: int = 25  # of Newton's method; about six are needed, and what has not settled is left to a slower search
+    close: float = 1e-7  # of a step, at least: the method is quadratic, so what is left is lost in rounding
+    furthest: float = 2.0  # in y, of one step
+    steepest: float = -2.2  # of log(C − 1) in y: it lies between −2 and 0, rounding aside
+    flattest: float = -1e-3
+    least_y: float = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
+    least_gap: float = -75.0  # log of the least τ − max v looked at, in units of the width
+
+
+NEWTON = Newton()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaning:
+    """How the split of the slack between two secrets is followed, by the lean in its log-odds."""
+
+    slope: float = -0.5  # of the lean in the log-odds: at first, and where it is too flat to be followed
+    flat: float = 1e-3
+    patience: int = 6  # every so many steps the bracket is halved
+    end: float = 36.0  # log-odds of the split at which a share counts as nothing
+    # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
+    close: float = 1e-5
+
+
+SPLIT = Leaning()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +104,8 @@ class Tilt:
     @property
     def steep(self) -> Floats:
         """Slope of log(C − 1) in y."""
-        return np.clip(self.x * (self.B * self.B - self.A * self.D) / (2 * self.excess), STEEPEST, FLATTEST)
+        slope = self.x * (self.B * self.B - self.A * self.D) / (2 * self.excess)
+        return np.clip(slope, NEWTON.steepest, NEWTON.flattest)
 
     @property
     def grown(self) -> Floats:
@@ -143,15 +164,16 @@ def newton(step: Callable[[Ints, Floats], Floats], y: Floats, live: Ints, close:
     A system is given up where its step is no number, or where a multiplier has run to where it says nothing.
     """
     settled = np.zeros(y.shape[1], dtype=np.bool_)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(NEWTON.steps):
         if not len(live):
             break
         moved = step(live, y[:, live])
         fits = np.asarray(np.isfinite(moved).all(0))
-        y[:, live] = np.clip(y[:, live] + np.clip(np.where(fits, moved, 0.0), -FURTHEST, FURTHEST), LEAST_Y, -LEAST_Y)
+        moves = np.clip(np.where(fits, moved, 0.0), -NEWTON.furthest, NEWTON.furthest)
+        y[:, live] = np.clip(y[:, live] + moves, NEWTON.least_y, -NEWTON.least_y)
         done = fits & (np.abs(moved) <= close).all(0)
         settled[live[done]] = True
-        live = live[fits & ~done & (y[:, live] > LEAST_Y).all(0)]
+        live = live[fits & ~done & (y[:, live] > NEWTON.least_y).all(0)]
     return settled
 
 
@@ -163,7 +185,7 @@ def by_newton(
 
     Multipliers y of both sides that spend all of it, and have the same relative gain d log|mean|/db for a share of it.
     """
-    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(STEP_CLOSE, close)
+    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(NEWTON.close, close)
     side = Depths.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
     worth = mass * np.abs(side.top - side.width * side.mean) / side.width
 
@@ -188,7 +210,7 @@ def by_newton(
         y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
         usual = np.isfinite(y) & side.tilts & (budget > 0)
         settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:] & ~flat), enough)
-        end = priced(side.depth, side.q, np.where(np.tile(flat, 2), LEAST_Y, np.where(usual, y, 0.0)))
+        end = priced(side.depth, side.q, np.where(np.tile(flat, 2), NEWTON.least_y, np.where(usual, y, 0.0)))
         spent = (mass * end.price).reshape(2, n).sum(0)
         settled = (settled & (np.abs(spent - budget) <= enough * budget)) | (flat & (worth > 0).reshape(2, n).all(0))
         # Prices are convex in R and nothing at q: mixed with q by 1 − t, a law spends at most t of what it did.
@@ -223,7 +245,7 @@ def inner(a: Floats, b: Floats) -> Floats:
 Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]
 
 
-def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: float = SPLIT_CLOSE) -> Pairs:
+def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: float = SPLIT.close) -> Pairs:
     """The best split of a budget between two sides; sides(w, at) gives both at log-odds w and which way to lean.
 
     `at` says which pairs are asked about. The splits in `extra` are tried too, and both ends for every pair whose
@@ -236,7 +258,7 @@ def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: flo
         return Pairs(quotient(top.value, -bottom.value), top.r, bottom.r, top.tau, -bottom.tau)
 
     best, everyone = pairs(w, np.arange(count)), tuple((x, np.arange(count)) for x in extra)
-    for x, at in ((-SPLIT_END, np.flatnonzero(~clean)), (SPLIT_END, np.flatnonzero(~clean)), *everyone):
+    for x, at in ((-SPLIT.end, np.flatnonzero(~clean)), (SPLIT.end, np.flatnonzero(~clean)), *everyone):
         if at.size:
             other = pairs(np.full(at.shape, x), at)
             better = other.ratio > best.ratio[at]
@@ -253,18 +275,18 @@ def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, Bools]:
     Pairs that have settled are not asked about again.
     """
     out, clean, live = np.zeros(count), np.zeros(count, dtype=np.bool_), np.arange(count)
-    low, high = np.full(count, -SPLIT_END), np.full(count, SPLIT_END)
-    w, before, lean, slope = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, SPLIT_SLOPE)
+    low, high = np.full(count, -SPLIT.end), np.full(count, SPLIT.end)
+    w, before, lean, slope = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, SPLIT.slope)
     for turn in range(HALVINGS if count else 0):
         last, lean = lean, sides(w, live)[2]
         if turn:
             with np.errstate(divide="ignore", invalid="ignore"):
                 steep = (lean - last) / (w - before)
-            slope = np.where(np.isfinite(steep) & (steep < -SPLIT_FLAT), steep, slope)
+            slope = np.where(np.isfinite(steep) & (steep < -SPLIT.flat), steep, slope)
         low, high = np.where(lean >= 0, w, low), np.where(lean <= 0, w, high)
-        before, ahead = w, np.clip(w - lean / slope, -SPLIT_END, SPLIT_END)
-        inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT_PATIENCE < SPLIT_PATIENCE - 1)
-        clean[live] = (np.abs(lean) <= close) & (lean != 0) & (np.abs(w) < SPLIT_END)
+        before, ahead = w, np.clip(w - lean / slope, -SPLIT.end, SPLIT.end)
+        inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT.patience < SPLIT.patience - 1)
+        clean[live] = (np.abs(lean) <= close) & (lean != 0) & (np.abs(w) < SPLIT.end)
         done = (np.abs(lean) <= close) | (high - low <= close)
         w = np.where(inside | done, np.clip(ahead, low, high), (low + high) / 2)
         out[live] = w

@@ -17,14 +17,7 @@ if TYPE_CHECKING:
     )
     from sfumato.utility.information import Information, information, mutual_information, nmi
 
-__all__ = [
-    "Information", "LeastInformation", "Recovery", "ceiling", "expected_distortion", "information",
-    "least_information", "mutual_information", "nmi", "recovery",
-]
-
-on_demand(__name__, {
-    "Information": ".information", "LeastInformation": ".ceilings", "Recovery": ".ceilings",
-    "ceiling": ".ceilings",
-    "expected_distortion": ".ceilings", "information": ".information", "least_information": ".ceilings",
-    "mutual_information": ".information", "nmi": ".information", "recovery": ".ceilings",
+__all__ = on_demand(__name__, {
+    ".ceilings": "LeastInformation Recovery ceiling expected_distortion least_information recovery",
+    ".information": "Information information mutual_information nmi",
 })

@@ -31,8 +31,16 @@ if TYPE_CHECKING:
 # independent: only the law of T is needed [ours].
 
 
-LISTED_SUMS = 2.0**20  # values of T up to which its law is listed exactly; equal masses count together
-GRID_CELLS = 1 << 16  # of the grid beyond that
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """What is summed exactly."""
+
+    listed: float = 2.0**20  # values of T up to which its law is listed exactly; equal masses count together
+    grid: int = 1 << 16  # of the grid beyond that
+    subsets: int = 22  # inputs up to which all subsets of a unary law are summed over
+
+
+SUMMING = Summing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class Enclosure:
         return (self.low + self.high) / 2
 
 
-def unary_information(p: Floats, on: float, off: float, *, cells: int = GRID_CELLS) -> Enclosure:
+def unary_information(p: Floats, on: float, off: float, *, cells: int = SUMMING.grid) -> Enclosure:
     """I(X;Y) for the law p of x: by counting while T has few values, enclosed beyond.
 
     >>> found = unary_information(np.full(40, 1 / 40), 0.5, 0.25)
@@ -63,7 +71,7 @@ def unary_information(p: Floats, on: float, off: float, *, cells: int = GRID_CEL
     masses, times = np.unique(p, return_counts=True)
     g, h = on / off, (1 - on) / (1 - off)
     first = on * math.log(g) + ((1 - on) * math.log(h) if h > 0 else 0.0)
-    if float(np.prod(times + 1.0)) <= LISTED_SUMS:
+    if float(np.prod(times + 1.0)) <= SUMMING.listed:
         mean = _counted(masses, times, off, g, h)
         return Enclosure(first - mean, first - mean)
     low, high = binned(p, off, g, h, cells)
@@ -108,7 +116,6 @@ def binned(p: Floats, off: float, g: float, h: float, cells: int) -> tuple[float
     return high - 0.5 * steepest * added, high
 
 
-SUMMED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +160,7 @@ def _listed(q: Floats, p: Floats) -> Information:
 
 def _cells(law: Cells, p: Floats) -> Information:
     """In O(|S||U|): the law of Y given x is the same four weights for every x, and P(y|s), P(y|u) are two-valued."""
-    w11, w10, w01, w00 = (float(w) / scale(law.bits) for w in law.four)
+    w11, w10, w01, w00 = law.chances
     rows, k = law.rows, law.useful
     p = p if rows > 1 else p.sum(0, keepdims=True)
     given_both = -sum(n * float(xlogx(w)) for w, n in zip((w11, w10, w01, w00), law.copies, strict=True))
@@ -184,8 +191,8 @@ def _conditional(law: Conditional, p: Floats) -> Information:
 
 def _unary(law: Unary, p: Floats) -> Information:
     """P(y) depends on y through its size and its probability; the 2^|X| probabilities come by doubling."""
-    on, off, a = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits), law.inputs
-    if a > SUMMED_SUBSETS:
+    (on, off), a = law.chances, law.inputs
+    if a > SUMMING.subsets:
         return _enclosed(on, off, p if law.rows > 1 else p.sum(0, keepdims=True), p, law.rows > 1)
 
     def binary(x: float) -> float:
@@ -292,7 +299,7 @@ def information(mechanism: Mechanism, joint: Joint) -> Information:
 
 def _secret_of_cells(law: Cells, p: Floats) -> float:
     """I(S; Y) for a cell response that reads U alone."""
-    hit, miss = float(law.truth) / scale(law.bits), float(law.same_secret) / scale(law.bits)
+    hit, miss, *_ = law.chances
     ps = p.sum(1, keepdims=True)
     laws = miss + (hit - miss) * np.divide(p, ps, out=np.zeros_like(p), where=ps > 0)
     return float((ps * xlogx(laws)).sum() - xlogx((ps * laws).sum(0)).sum())

@@ -13,16 +13,17 @@ import pyarrow as pa
 
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.digests import Blocks, in_order
+from sfumato.libraries import spark_functions as F
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.spark.tasks import TASK_BLOCK, Batches, Inputs, Job, PlacedDraws
 from sfumato.sources.data_frames import WEIGHT
+from sfumato.tolerances import BYTES_AT_ONCE, ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
 
 PIECES = pa.schema([("bucket", pa.int64()), ("rows", pa.binary())])
 BUCKETS = 16  # of a part: a worker holds one of them at a time
-HELD_ROWS, HELD_BYTES = 1 << 20, 1 << 26  # of a task, before it cuts them
 Numbers = npt.NDArray[np.uint64]  # spread evenly over all words
 Numbered = tuple[pa.RecordBatch, Numbers]
 
@@ -181,8 +182,6 @@ def _stretches(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 def exchanged(pieces: Frame, parts: int) -> Frame:
     """The pieces where they belong, in the order of buckets."""
-    from pyspark.sql import functions as F
-
     moved = pieces.repartitionById(parts, F.expr(f"cast(bucket div {BUCKETS} as int)"))
     return moved.sortWithinPartitions("bucket")
 
@@ -238,7 +237,7 @@ def _gathered(rows: Iterable[Numbered]) -> Iterator[tuple[pa.Table, Numbers]]:
     held: list[Numbered] = []
     for batch, numbers in rows:
         held.append((batch, numbers))
-        if sum(b.num_rows for b, _ in held) >= HELD_ROWS or sum(b.nbytes for b, _ in held) >= HELD_BYTES:
+        if sum(b.num_rows for b, _ in held) >= ROWS_AT_ONCE or sum(b.nbytes for b, _ in held) >= BYTES_AT_ONCE:
             yield pa.Table.from_batches([b for b, _ in held]), np.concatenate([n for _, n in held])
             held = []
     if held:

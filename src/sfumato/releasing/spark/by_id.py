@@ -29,10 +29,11 @@ from sfumato.errors import DataError, InputError
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering
-from sfumato.releasing.spark.answering import BUCKETS, HELD_ROWS, PIECES, exchanged
+from sfumato.releasing.spark.answering import BUCKETS, PIECES, exchanged
 from sfumato.releasing.spark.reading import Opened, RowsRead, answer_schema, job_of, looked_at, rows_of, shuffle_parts
 from sfumato.releasing.spark.tasks import Batches, Job, PlacedDraws
 from sfumato.sources.data_frames import column, map_in_arrow
+from sfumato.tolerances import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
@@ -133,8 +134,8 @@ def _pieces(halves: Sequence[Words], parts: int) -> Batches:
     words = np.sort(np.concatenate([*halves, np.zeros(0, np.uint64)]))
     edges = np.searchsorted(words, [answering.first_of(bucket, parts) for bucket in range(1, parts * BUCKETS)]).tolist()
     for bucket, (start, stop) in enumerate(pairwise([0, *edges, len(words)])):
-        for low in range(start, stop, HELD_ROWS):
-            yield _told(bucket=[bucket], rows=[words[low : min(stop, low + HELD_ROWS)].tobytes()])
+        for low in range(start, stop, ROWS_AT_ONCE):
+            yield _told(bucket=[bucket], rows=[words[low : min(stop, low + ROWS_AT_ONCE)].tobytes()])
 
 
 def _compare(batches: Batches) -> Batches:

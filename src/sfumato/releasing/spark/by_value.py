@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
+from sfumato.libraries import spark_functions as F
 from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, tasks
@@ -108,8 +109,6 @@ PIECE = 1 << 16  # equal released rows that stay together
 def _answers(flow: Flow) -> Frame:
     """Released values of a mechanism that keeps nothing, with how often they occur, spread over parts by what they are:
     columns y…, n."""
-    from pyspark.sql import functions as F
-
     job, parts, keys = job_of(flow), shuffle_parts(flow), answer_keys(flow)
     cells = encoded(flow).groupBy("x0").agg(F.sum(WEIGHT).alias(WEIGHT))
     cells = _pieces(cells, tasks.TASK_BLOCK).repartition(parts, "x0", "start")
@@ -122,8 +121,6 @@ def _answers(flow: Flow) -> Frame:
 
 def _pieces(cells: Frame, rows: int) -> Frame:
     """Counts cut into pieces of at most so many rows, by their start and size."""
-    from pyspark.sql import functions as F
-
     cut = cells.withColumn("start", F.explode(F.sequence(F.lit(0), F.col(WEIGHT) - 1, F.lit(rows))))
     return cut.withColumn("size", F.least(F.lit(rows), F.col(WEIGHT) - F.col("start")))
 

@@ -17,14 +17,15 @@ from pyarrow import parquet
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import SPARK_KEY, Told
 from sfumato.errors import At, DataError, InputError
-from sfumato.mechanism.bundle import any_record
+from sfumato.libraries import spark_functions as F
+from sfumato.libraries import spark_types as T
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark.tasks import NUMBER, Batches, Job, coded_apart, encode
 from sfumato.sources.data_frames import WEIGHT, column, grouped, map_in_arrow
 from sfumato.sources.source import BATCH_ROWS
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import DataType, StructField
 
     from sfumato.sources.source import Frame
 
@@ -37,7 +38,7 @@ SPELLED = (
 
 def job_of(flow: Flow, *, numbered: bool = False) -> Job:
     """What the workers must know of a release; `numbered` rows have a number in files."""
-    record = msgspec.json.encode(any_record(flow.mechanism))
+    record = msgspec.json.encode(flow.mechanism.record)
     guessed = any(c.role == "guess" for c in flow.drawer.decoder.columns)
     inputs = len(coded_apart(flow.mechanism))
     decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
@@ -123,9 +124,7 @@ def shuffle_parts(flow: Flow) -> int:
 
 def as_columns(flow: Flow, rows: Frame) -> Frame:
     """Released rows of columns k…, y… under the names and in the order of the release."""
-    from pyspark.sql import functions as F
-
-    told = Told(any_record(flow.mechanism).checksum, flow.decode, flow.drawer.stream.description)
+    told = Told(flow.mechanism.checksum, flow.decode, flow.drawer.stream.description)
     fields, ours = kept_fields(flow), {SPARK_KEY: told._asdict()}
     return rows.select(*(
         F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)
@@ -144,12 +143,10 @@ def answer_keys(flow: Flow) -> list[str]:
     return [f"y{i}" for i in range(len(flow.drawer.decoder.columns))]
 
 
-def answer_schema(flow: Flow) -> StructType:
+def answer_schema(flow: Flow) -> T.StructType:
     """Spark's schema of released rows inside: columns k…, y…"""
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    fields = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
-    return StructType([*fields, *(StructField(name, StringType()) for name in answer_keys(flow))])
+    fields = [T.StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
+    return T.StructType([*fields, *(T.StructField(name, T.StringType()) for name in answer_keys(flow))])
 
 
 def output_names(flow: Flow) -> list[tuple[str, str]]:

@@ -38,13 +38,14 @@ from sfumato.atomic import (
 )
 from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
+from sfumato.libraries import pyspark
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import by_id, by_value
 from sfumato.releasing.spark.by_id import check_order, check_repeatable
 from sfumato.releasing.spark.reading import as_columns, check_kinds, output_names
 from sfumato.releasing.spark.tasks import Batches
-from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.data_frames import clear_errors, worker_errors
+from sfumato.tolerances import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
@@ -124,9 +125,7 @@ def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
 def _write_part(write: partial[Batches], batches: Batches) -> Batches:
     """In a worker: rows into a file that every attempt of this task calls the same, and fills the same. What is told of
     it passes through a shuffle, and Spark fails a job whose shuffled rows are others when they are computed again."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
+    task = pyspark.TaskContext.get()
     assert task is not None
     for note in write(batches):
         staging, own = Path(write.args[0]), f"{task.partitionId()}.parquet"
@@ -153,11 +152,11 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Batches) -> Batc
 
 
 def _row_groups(batches: Batches) -> Iterator[pa.Table]:
-    """Batches gathered to row groups of GROUP_ROWS."""
+    """Batches gathered to row groups of ROWS_AT_ONCE."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= GROUP_ROWS:
+        if sum(b.num_rows for b in waiting) >= ROWS_AT_ONCE:
             yield pa.Table.from_batches(waiting)
             waiting = []
     if waiting:
@@ -166,13 +165,11 @@ def _row_groups(batches: Batches) -> Iterator[pa.Table]:
 
 def _to_url(flow: Flow, rows: Frame, url: str, *, force: bool) -> Written:
     """By Spark's writer and committer; the manifest as one text file in a folder beside, by the same road."""
-    from pyspark.errors import AnalysisException
-
     session = rows.sparkSession
     mode = "overwrite" if force else "errorifexists"
     try:
         rows.write.mode(mode).parquet(url)
-    except AnalysisException as error:
+    except pyspark.errors.AnalysisException as error:
         if "ALREADY_EXISTS" not in str(error.getCondition()):
             raise
         raise OutputError("exists", next=OTHERWISE, where=url) from None
