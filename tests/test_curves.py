@@ -47,10 +47,9 @@ def test_a_method_without_a_search_is_designed_at_each_level():
 
 
 def test_the_listed_optimum_of_polyopt_is_that_of_all_extreme_rays_and_no_search_ends_above_it():
-    from sfumato.optimise.anywhere import best_over_simplices
     from sfumato.optimise.funnel.rays import extreme_rays
     from sfumato.optimise.master import InformationAim
-    from sfumato.optimise.starts import Simplices
+    from sfumato.optimise.starts import Simplices, best_over_simplices
 
     ball = sf.ChiSquareBall(JOINT)
     for design, epsilon in zip(sf.designs(ball, EPSILONS, "polyopt", limit=np.inf), EPSILONS, strict=True):

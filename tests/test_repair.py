@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from sfumato.optimise.arrays import MARGIN, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, exponential, lorentz, power
-from sfumato.optimise.laws import LawProgramme
+from sfumato.optimise.law_programme import LawProgramme
 from sfumato.optimise.linear import AT_ONCE, LinearProgramme, best_cover
 from sfumato.optimise.repair import blended, goal, least_share, lifted
 

@@ -94,8 +94,7 @@ def _listed(
     `limit` is a bound that is proved already: no other is looked for. `working` is what a design alone may take.
     """
     from sfumato.designers.robust import PROOF, usual_seconds
-    from sfumato.optimise.anywhere import best_over_simplices
-    from sfumato.optimise.starts import Simplices
+    from sfumato.optimise.starts import Simplices, best_over_simplices
 
     first, last = tasks[0], tasks[-1]
     asked = first.notion == "rldp" and first.reads == "both" and first.at_most is None and last.epsilon <= LARGEST

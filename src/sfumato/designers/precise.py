@@ -22,7 +22,7 @@ from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates, RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.proving import PreciseRows, least_error
+from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.anywhere import FreeRows
 from sfumato.optimise.arrays import SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried, rows_for
@@ -27,7 +26,7 @@ from sfumato.optimise.product.blocks import Families, ProductMover, two_level
 from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
-from sfumato.optimise.starts import merged
+from sfumato.optimise.starts import FreeRows, merged
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from
@@ -311,7 +310,7 @@ class Chain:
                 break
             sets += [np.isin(np.arange(n), c) for c in more]
         tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
-        self.master.add(settled(self.cone, tall))
+        improve(self.master, [Tangents(self.cone, self.master, given=tall)], self.budget.part(), calm=1)
 
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]

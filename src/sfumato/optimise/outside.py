@@ -112,6 +112,8 @@ def meet(
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     while True:
         met = outside.best()
+        if budget.over:  # what follows is for the next round
+            break
         worst = outer.cuts(met)
         odds = worst.greatest(len(met))[:, None] / cone.rise  # of the constant row: what these worst cases ask for
         rows = (met + odds) / (1 + odds)
@@ -119,7 +121,7 @@ def meet(
         master.add(repaired(cone, rows, loose=True))
         value = master.solve()
         budget.tell("outside", value, outside.bound)
-        if outside.bound - value <= gap * value or budget.over or not outside.cut(worst.normals):
+        if outside.bound - value <= gap * value or not outside.cut(worst.normals):
             break
     near = np.abs(outside.cuts @ met.T).min(1, initial=np.inf) < NEAR  # elsewhere the others cost rays and cut nothing
     return outside.bound, outside.cuts[near]

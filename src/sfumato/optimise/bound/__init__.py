@@ -16,8 +16,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, canonical
 from sfumato.optimise.bound.point import HIGH, LOW, chain, point
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.split import split
-from sfumato.optimise.bound.two_values import two_values
+from sfumato.optimise.bound.split import split, two_values
 from sfumato.optimise.budget import FREE, Budget
 
 __all__ = ["Bound", "bound"]

@@ -20,7 +20,7 @@ from sfumato.optimise.carrying import rows_for
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates
-from sfumato.optimise.estimates.proving import PreciseRows
+from sfumato.optimise.estimates.proved_gap import PreciseRows
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve

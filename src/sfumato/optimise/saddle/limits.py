@@ -20,7 +20,7 @@ from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
-from sfumato.optimise.laws import LawProgramme
+from sfumato.optimise.law_programme import LawProgramme
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets

@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, exponential, power
-from sfumato.optimise.laws import LawProgramme
+from sfumato.optimise.law_programme import LawProgramme
 from sfumato.tolerances import LEAST
 
 Tangents = list[tuple[Ints, Floats]]  # variables of every term of a sum, with the slopes of a function below the terms
