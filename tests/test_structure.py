@@ -205,3 +205,13 @@ def test_a_respondent_needs_only_small_imports(tmp_path):
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
     assert out[1] == "[]"
     assert ast.literal_eval(out[0]) in {(s, u) for s in ("ill", "well") for u in ("no", "yes")}
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_imports_of_the_library_is_there(script):
+    """Benchmarks are not run here, but a name that moved must not be found missing on the day they are."""
+    for node in ast.walk(ast.parse(script.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("sfumato", "sfumato_kernel"):
+            home = importlib.import_module(node.module)
+            for name in node.names:
+                assert hasattr(home, name.name) or importlib.import_module(f"{node.module}.{name.name}")

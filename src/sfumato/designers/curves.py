@@ -21,7 +21,7 @@ from sfumato.joint import Joint
 from sfumato.optimise.budget import Budget
 from sfumato.uncertainty import ChiSquareBall, RenyiBall, UncertaintySet
 
-FIRST, NEXT = 0.5, 0.28  # of the time of a design alone: for the first of a curve, and for each of the others
+FIRST, NEXT = 0.5, 0.25  # of the time of a design alone: for the first of a curve, and for each of the others
 Known = TypeVar("Known")
 
 

@@ -29,11 +29,10 @@ MUCH = 5e-3  # of the value
 LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
 LAST = 0.1  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
-CALM = 2  # turns without gain after which a level is left alone, and twice as many where there may be much to gain
+CALM = 1  # turns without gain after which a level is left alone, and twice as many where there may be much to gain
 MOVES = 0.9  # of the time that is left: moves of all levels that were not met from outside
 RAYS = 8_000  # of a cone that is cut at from outside, at most
 EACH = 2.0  # times its even share of the time that is left, which a level may take to be met from outside
-CLOSER = 0.5  # of the gap: where cuts are few another round costs little
 Aim = TypeVar("Aim", bound=Master)
 
 
@@ -164,7 +163,7 @@ def informative_along(
     Levels that are not met are moved together, `once` as in `Together.run`; their bounds hold as they are.
     """
     own = Ordered.of(within, reads)
-    chains = [Chain(own.within, x, reads, budget, gap=CLOSER * gap, rays=RAYS) for x in epsilons]
+    chains = [Chain(own.within, x, reads, budget, gap=gap, rays=RAYS) for x in epsilons]
     if not all(joinable(x.cone) for x in chains) or (own.within.joint.p_secret <= 0).any():
         return None
     last: Carried | None = None
