@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from sfumato.optimise.arrays import DUST, TINY, Bools, Floats
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, NUMBER, Budget, spend
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.search import FEWEST
 
@@ -119,6 +121,11 @@ USED = 1e-5  # weight below which a row is not in use: such a mixture gives abou
 PACE = 2.5e-9  # seconds of a mixture for what one of its steps multiplies
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 class Estimates:
     """min tr(C J⁻¹) − pᵀCp over mixtures of the pool. Its duals are prices: the programme is smooth, not degenerate.
 
@@ -146,7 +153,10 @@ class Estimates:
 
     def fits(self, rows: int) -> bool:
         """Whether the time suffices for a first mixture of so many rows."""
-        return PACE * rows**2 * (rows / 3 + 2 * len(self.p)) <= self.budget.left
+        return self._seconds(rows) <= self.budget.left
+
+    def _seconds(self, rows: int) -> float:
+        return PACE * rows**2 * (rows / 3 + 2 * len(self.p))
 
     def solve(self, settled: float = ROUGH) -> float:
         """Mix the pool best, unless the time that is left is too short for it."""
@@ -154,7 +164,9 @@ class Estimates:
             return self.value
         rows, theta = self._pool()
         began = self.budget.clock()
-        found = best_mixture(rows, self.goal.cost, theta, settled, None if self.seen.all() else self.seen)
+        with _libraries().limit(limits=1, user_api="blas"):  # threads that wait for others cost more than they bring
+            found = best_mixture(rows, self.goal.cost, theta, settled, None if self.seen.all() else self.seen)
+        spend(1, self._seconds(len(rows)) / NUMBER)
         self.took = self.budget.clock() - began
         self.rows, self.theta, self.rest, self.prices = rows, found.weight, self.rest[:0], found.dual
         self.slope[np.ix_(self.seen, self.seen)] = found.slope
