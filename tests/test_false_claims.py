@@ -1,5 +1,7 @@
 """Claims that were once proved although they are false: each is refused, or proved at its true level."""
 
+import copy
+import dataclasses
 import math
 from dataclasses import replace
 
@@ -252,3 +254,24 @@ def test_a_small_claim_is_proved_by_the_kernel_and_its_level_found_when_read(mon
     assert found.level == certificate(made).level <= 1.0 and asked
     with pytest.raises(ClaimError, match="proved only"):
         sf.certify(made, Claim("rldp", 1e-6, sf.ChiSquareBall(JOINT)))
+
+
+def test_a_copy_whose_weights_were_changed_is_proved_by_what_it_has():
+    """A proof of the first must not stand for it."""
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[90, 60, 50], [70, 80, 120]]))
+    made = sf.design(ball, 0.2, "distortion").mechanism
+    assert sf.certify(made).holds
+    other = copy.deepcopy(made)
+    other.law.weights[...] = 0
+    for x in range(other.law.weights.shape[1]):
+        other.law.weights[x // 3, x] = 2**other.law.bits  # the output is the secret
+
+    with pytest.raises(sf.ClaimError, match="proved only"):
+        sf.certify(other)
+    with pytest.raises(sf.ClaimError, match="proved only"):
+        sf.release(sf.datasets.rows(ball.joint), other)
+
+
+def test_a_certificate_of_another_level_is_proved_by_nobody():
+    made = sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[90, 60], [70, 80]])), 1.0, "grr").mechanism
+    assert not dataclasses.replace(sf.certify(made), epsilon=0.01).holds

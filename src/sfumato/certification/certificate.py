@@ -57,17 +57,17 @@ class Certificate(Framed):
     title: str = ""  # the notion's name, with its orders
     also: tuple[Certificate, ...] = ()  # of the further promises of the claim
     basis: str = PROVED
-    confirmed: bool = False  # by the kernel
+    confirmed: float | None = None  # the level that the kernel confirmed
 
     @cached_property
     def _proof(self) -> tuple[float, Witness]:
-        if not self.confirmed:
+        if self.confirmed is None:
             return self.prove()
         try:
             level, witness = self.prove()
         except SfumatoError:
-            return self.epsilon, {}
-        return min(level, self.epsilon), witness
+            return self.confirmed, {}
+        return min(level, self.confirmed), witness
 
     @cached_property
     def level(self) -> float:
@@ -86,7 +86,8 @@ class Certificate(Framed):
 
     @property
     def holds(self) -> bool:
-        return (self.confirmed or self.level <= self.epsilon) and all(other.holds for other in self.also)
+        own = self.confirmed is not None and self.confirmed <= self.epsilon
+        return (own or self.level <= self.epsilon) and all(other.holds for other in self.also)
 
     def records(self) -> Iterator[Record]:
         """One record for each promise: what is claimed, and what is proved."""
@@ -127,7 +128,8 @@ def certificate(
     prove = partial(_proof, mechanism, claim)
     found = prove if confirmed else known(prove())
     also = tuple(certificate(mechanism, other, wider=False, confirmed=confirmed) for other in claim.also)
-    return Certificate(claim.notion, kind, claim.epsilon, found, outside, claim.title, also, basis, confirmed)
+    level = claim.epsilon if confirmed else None
+    return Certificate(claim.notion, kind, claim.epsilon, found, outside, claim.title, also, basis, level)
 
 
 def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, Witness]:

@@ -206,9 +206,9 @@ class Bundle:
         """Write parts, promise and design data as one JSON file."""
         return file.save_record(self.record, path, force=force)
 
-    @cached_property
+    @property
     def record(self) -> BundleRecord:
-        """The content of its file."""
+        """The content of its file, made anew each time: what is proved of it is what its weights are now."""
         return record_of(self)
 
     @property

@@ -192,9 +192,9 @@ class Mechanism:
     def _remembered(self, memo: bytes, code: int) -> bytes:
         return remembered(memory_key(memo, self.checksum), b"", code, self.law.words)
 
-    @cached_property
+    @property
     def record(self) -> MechanismRecord:
-        """The content of its file."""
+        """The content of its file, made anew each time: what is proved of it is what its weights are now."""
         from sfumato.mechanism.file import record_of
 
         return record_of(self)

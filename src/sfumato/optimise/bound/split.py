@@ -165,7 +165,9 @@ class Split:
                 floor = np.ones(len(shares))
                 floor[s0] = 1.0 / float(self.t[k + 1])
                 at = price / (shares[d] * (table[:, 0] - floor[d]) + float(shares @ floor))
-                if not at.max() <= worst:  # what is no number proves nothing
+                if not at.max() < np.inf:  # what is no number proves nothing
+                    return np.inf, (s0, k)
+                if at.max() > worst:
                     worst, where = float(at.max()), (s0, k)
         return worst, where
 
