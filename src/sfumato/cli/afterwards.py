@@ -160,7 +160,7 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
         document({"ledger": path, "releases": [_entry_document(e) for e in entries]})
         return
     if not entries:
-        story("No release has been entered.")
+        story("No release has been entered." if people is None else f"No release about {people!r} has been entered.")
         return
     columns(
         ("nr", "people", "reserved", "state", "output", "alone", "together", "budget"),
