@@ -50,7 +50,7 @@ def precise(
     machine does.
     """
     if time_limit is None:
-        budget = Budget.counted(SHARE * (patience() * SECONDS if working is None else working), progress)
+        budget = Budget.of_work(SHARE * (patience() * SECONDS if working is None else working), progress)
     else:
         budget = Budget.of(SHARE * time_limit, progress)
     return _made(task, target, budget, None)[0]

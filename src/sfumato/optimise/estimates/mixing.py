@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from sfumato.optimise.arrays import DUST, TINY, Bools, Floats
-from sfumato.optimise.budget import FREE, NUMBER, Budget, spend
+from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.search import FEWEST
 
@@ -153,10 +153,7 @@ class Estimates:
 
     def fits(self, rows: int) -> bool:
         """Whether the time suffices for a first mixture of so many rows."""
-        return self._seconds(rows) <= self.budget.left
-
-    def _seconds(self, rows: int) -> float:
-        return PACE * rows**2 * (rows / 3 + 2 * len(self.p))
+        return PACE * rows**2 * (rows / 3 + 2 * len(self.p)) <= self.budget.left
 
     def solve(self, settled: float = ROUGH) -> float:
         """Mix the pool best, unless the time that is left is too short for it."""
@@ -166,7 +163,6 @@ class Estimates:
         began = self.budget.clock()
         with _libraries().limit(limits=1, user_api="blas"):  # threads that wait for others cost more than they bring
             found = best_mixture(rows, self.goal.cost, theta, settled, None if self.seen.all() else self.seen)
-        spend(1, self._seconds(len(rows)) / NUMBER)
         self.took = self.budget.clock() - began
         self.rows, self.theta, self.rest, self.prices = rows, found.weight, self.rest[:0], found.dual
         self.slope[np.ix_(self.seen, self.seen)] = found.slope
