@@ -17,6 +17,7 @@ import os
 import pathlib
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -215,7 +216,7 @@ def _laws(found: dict[str, Any]) -> Iterator[str]:
     yield (f"{len(found)} tables of every shape from 2 × 2 to 20 × 20, n from 30 to 10^6 (tests/random_tables.py); "
            f"each is asked one law, drawn by its number, and that of the bound. {len(refused)} say in words why "
            f"nothing can be designed; {len(errors)} end in a Python error. A law of optima that a search with a tenth "
-           "of the default's time breaks is asked again with a third of it, then with all of it.\n")
+           f"of the default's time breaks is asked again with a third of it, then with all of it. {_states(found)}\n")
     yield "| law | tables | held within 0.2 % | by a tenth of the time | a third | worst | at table |"
     yield "|---" * 7 + "|"
     words = {"methods": "never below srr, ir, grr, cr", "merged": "never below the table with useful values merged",
@@ -234,6 +235,12 @@ def _laws(found: dict[str, Any]) -> Iterator[str]:
         worst = max(over)
         held = " | ".join([str(sum(g <= 1e-6 for g, _ in over))] * 3)
         yield f"| the value is at most the bound | {len(over)} | {held} | {worst[0]:+.2%} | {worst[1]} |"
+
+
+def _states(found: dict[str, Any]) -> str:
+    """Which states of the engine tables were asked of, where that was noted."""
+    noted = Counter(x.get("at", "earlier ones") for x in found.values())
+    return "Asked of the engine at " + ", ".join(f"{k} ({n:,})" for k, n in noted.most_common()) + "."
 
 
 def _routes(found: dict[str, Any]) -> Iterator[str]:
