@@ -124,9 +124,9 @@ class _Boxes:
         found = self._solved(np.append(self.linear, self.curve * (low + high)), 1)
         rest = self.flat - float(self.curve @ (low * high))
         self._within(np.full(len(low), -INFINITY), np.full(len(low), INFINITY))
-        if found is None:
+        if found is None or not found[0] < np.inf:  # what is no number says nothing of the box
             return np.inf, (low + high) / 2
-        return (found[0] + rest, found[1]) if np.isfinite(found[0]) else (-np.inf, low)
+        return found[0] + rest, found[1]
 
     def _within(self, low: Floats, high: Floats) -> None:
         self.lp.within(np.append(np.zeros(self.n), low), np.append(np.full(self.n, INFINITY), high))
