@@ -16,7 +16,7 @@ from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.bound.slack import reach
-from sfumato.optimise.bound.strand import BoundStrand
+from sfumato.optimise.bound.strand import BoundStrand, Corridor
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.master import InformationAim
@@ -154,28 +154,31 @@ def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
 
 @settings(max_examples=4)
 @given(st.integers(2, 6), st.sampled_from([-1.0, 0.0, 0.5]), st.integers(0, 2**31))
-def test_a_tree_of_prices_serves_for_other_prices_and_other_floors_and_lower_roofs(values, order, seed):
-    """Random blocks in {m ≥ floor, M ≤ roof}, means and all, are never worth more than what a tree of {1, E} proves."""
+def test_tables_hold_for_every_block_of_a_corridor_and_go_on_from_a_tree(values, order, seed):
+    """Random blocks in {m ≥ floor, M ≤ roof}, means and all, are never worth more than what a table says, nor are those
+    that climbs find; a table that goes on from what is known, for the same prices or for others, holds too."""
     rng = np.random.default_rng(seed)
     q, alpha, E = rng.dirichlet(np.ones(values)) * 0.98 + 0.02 / values, 1 / (1 - order), 1 + 10 ** rng.uniform(-1, 0.5)
     above, below = 10 ** rng.uniform(-3, -0.3, 2)
-    strand, y = BoundStrand(q, order, above, below, E), rng.normal(size=values) * 2
-    strand.table(rng.normal(size=values), 1.0, E, -np.inf, 5, FREE)
-    tree, limits = strand.found.items, [divergence_at(k, 1.0, alpha) for k in (above, below)]
+    strand, limits = BoundStrand(q, order, above, below), [divergence_at(k, 1.0, alpha) for k in (above, below)]
 
-    for floor, roof in ((1.0, E), (1.0 + 0.3 * (E - 1.0), E), (1.0, 1.0 + 0.7 * (E - 1.0)), (1.0 / E, E)):
+    for floor, roof in ((1.0, E), (1.0, 1.0 + 0.7 * (E - 1.0)), (1.0 / E, E)):
         v = rng.dirichlet(np.full(values, 0.4), size=200) / q
         many, middle = np.broadcast_to(q, v.shape), rng.uniform(floor, roof, len(v))
         top = greatest_mean(v, many, np.full(len(v), limits[0]), alpha).value - 1
         low = 1 + greatest_mean(-v, many, np.full(len(v), limits[1]), alpha).value
         steep = np.minimum(middle, np.minimum((roof - middle) / top, (middle - floor) / low))[:, None]
-        v = middle[:, None] + steep * (v - 1)
+        v, tree = middle[:, None] + steep * (v - 1), None
 
-        table = strand.table(y, floor, roof, -np.inf, 1, FREE, tree)
+        for y in rng.normal(size=(2, values)) * 2:
+            corridor = Corridor(strand.block, floor, roof)
+            corridor.learn(y)
+            table, tree = strand.table(y, floor, roof, -np.inf, 2, FREE, tree)
 
-        for worth, mean in zip(xlogx(np.maximum(v, 0)) @ q - v @ (q * y), middle, strict=True):
-            holds = (table[:, 0] <= mean + 1e-12) & (mean <= table[:, 1] + 1e-12)
-            assert worth <= table[holds, 2].max() + 1e-9
+            assert corridor.worth(y).max() <= table[:, 2].max() + 1e-6
+            for worth, mean in zip(xlogx(np.maximum(v, 0)) @ q - v @ (q * y), middle, strict=True):
+                holds = (table[:, 0] <= mean + 1e-12) & (mean <= table[:, 1] + 1e-12)
+                assert worth <= table[holds, 2].max() + 1e-9
 
 
 @given(st.floats(0.01, 0.99), st.floats(1e-4, 3.0), st.sampled_from([-2.0, -1.0, 0.0, 0.5, 0.8]))

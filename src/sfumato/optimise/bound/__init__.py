@@ -35,7 +35,7 @@ class Bound:
 
 Route = Callable[[Floats, Slack, float, Budget], float]
 ROUTES: dict[str, tuple[Route, float]] = {  # with the share of the time that is left to it
-    "two values": (two_values, 0.7), "split": (split, 0.9), "chain": (chain, 1.0),
+    "two values": (two_values, 0.7), "chain": (chain, 0.3), "split": (split, 1.0),
 }
 
 

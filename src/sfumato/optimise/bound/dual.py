@@ -49,22 +49,12 @@ class Items:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """Blocks to be priced: levels L and l, the range of q·w, which side is looked at first, and the mean's own price.
-
-    What is priced is v = L − stretch·(L − w) ≥ 0: {m(v) ≥ l', M(v) ≤ L} is {m(w) ≥ l, M(w) ≤ L}, stretched by
-    (L − l')/(L − l).
-    """
+    """Blocks to be priced: levels L and l, the range of q·w, which side is looked at first, the mean's own price."""
 
     level: Floats  # [query, side]
     mean: Floats  # [query, end]
     first: Ints
     tilt: Floats
-    stretch: float = 1.0
-
-    def stretched(self, w: Floats) -> Floats:
-        """v, for as many levels as queries are asked; all have one roof where they are stretched."""
-        roof = float(self.level[0, 0])
-        return w if self.stretch == 1.0 else np.asarray(roof - self.stretch * (roof - w))
 
 
 class PricingDual:
@@ -81,23 +71,21 @@ class PricingDual:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
         spend(40, items.low.size * NODES)
         level = asked.level[items.query]
-        low, high = np.maximum(items.low, float(asked.level[0, 0]) * (1.0 - 1.0 / asked.stretch)), items.high
-        self.mean, self._stretched = asked.stretched(items.mean), asked.stretched
+        low, high, self.mean = items.low, items.high, items.mean
         for side, sign in enumerate(SIGN):
             used = items.rho[:, side] != UNUSED
             limit = np.where(used, level[:, side] + sign / items.kappa[:, side], sign * np.inf)[:, None]
             low, high = (low, np.minimum(high, limit)) if sign > 0 else (np.maximum(low, limit), high)
         self.empty = (low > high).any(1) | (low @ self.q > items.mean[:, 1]) | (high @ self.q < items.mean[:, 0])
         self.w = _nodes(low, np.maximum(low, high), items, level)
-        self.v = np.maximum(asked.stretched(self.w), 0.0)
-        self.phi = xlogx(self.v)
+        self.phi = xlogx(self.w)
         self.on = on = items.rho >= 0.0
         self.level, self.order = level, block.order
         self.h, self.k = np.zeros((2, *self.w.shape)), np.where(on, block.k, 0.0)
         for side in (0, 1):
             at = np.flatnonzero(on[:, side])
             self.h[side, at] = self._far_end(at, side, self.w[at])[0]
-        self.stretch, self.tilt = asked.stretch, np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
+        self.tilt = np.where(on, SIGN * items.kappa, 0.0)
 
     def _far_end(self, at: Ints, side: int, w: Floats) -> tuple[Floats, Floats]:
         """H of a side at places [item, u, node] and its slope there."""
@@ -122,9 +110,8 @@ class PricingDual:
 
     def _peaks(self, w: Floats, x: Floats, y: Floats, eta: Floats) -> Floats:
         """Between neighbouring places: φ lies below its chord, the rest, which is concave, below its tangents there."""
-        v = np.maximum(self._stretched(w), 0.0)
-        phi, price = xlogx(v), (y + (eta + self.price)[:, None])[:, :, None]
-        worth, slope = phi - price * v, np.broadcast_to(-price * self.stretch, w.shape).copy()
+        phi, price = xlogx(w), (y + (eta + self.price)[:, None])[:, :, None]
+        worth, slope = phi - price * w, np.broadcast_to(-price, w.shape).copy()
         for side in (0, 1):
             at = np.flatnonzero(self.on[:, side] & (x[:, side] > 0.0))
             height, steep = self._far_end(at, side, w[at])
@@ -144,14 +131,14 @@ class PricingDual:
             return self
         some = copy(self)
         some.items, some.h = self.items.take(which), self.h[:, which]
-        for name in ("w", "v", "phi", "k", "mean", "tilt", "price", "level", "on"):
+        for name in ("w", "phi", "k", "mean", "tilt", "price", "level", "on"):
             setattr(some, name, getattr(self, name)[which])
         return some
 
     def _worth(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """φ − (y + η)w + ωH at the nodes, and η = η' − Σ ωϰ·sign."""
         eta = x[:, 2] - (x[:, :2] * self.tilt).sum(1)
-        worth = -(y + (eta + self.price)[:, None])[:, :, None] * self.v
+        worth = -(y + (eta + self.price)[:, None])[:, :, None] * self.w
         worth += self.phi
         for side in (0, 1):
             if x[:, side].any():
@@ -160,13 +147,13 @@ class PricingDual:
 
     def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
-        spend(5, self.v.size)
+        spend(5, self.w.size)
         worth, eta = self._worth(x, y)
         best = worth.argmax(-1)
         best += NODES * np.arange(best.size).reshape(best.shape)
         end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
         value = worth.ravel()[best] @ self.q - (x[:, :2] * self.k).sum(1) + eta * end
-        rest = end - self.v.ravel()[best] @ self.q
+        rest = end - self.w.ravel()[best] @ self.q
         slopes = [
             h.ravel()[best] @ self.q - k - tilt * rest for h, k, tilt in zip(self.h, self.k.T, self.tilt.T, strict=True)
         ]

@@ -9,11 +9,11 @@ import numpy as np
 from sfumato.optimise.arrays import REPAIRED, Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, begin
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, Corridor, Prices
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 from sfumato.optimise.product.blocks import Strand
-from sfumato.optimise.product.two_level import subsets
+from sfumato.optimise.product.two_level import TwoLevel, subsets
 
 # --- the bound at P̂ alone: H(U|S) + max I(S;Y), which no mechanism that is ε-private at P̂ exceeds -------------------
 
@@ -108,7 +108,6 @@ class Detail(BoundStrand):
     prices y, and c·Σ q(φ(w) − y·w) = Σ q(φ(v) − y·v) − φ(c), where φ(c) ≥ (1 + log c*)c − c* for every c*.
     """
 
-    SCALED = True
     MEANS = 32  # a block of c loses by the tangent of φ and by dividing by c, in proportion to its width
 
     def queries(self, floor: float, roof: float) -> Queries:
@@ -123,27 +122,26 @@ class Detail(BoundStrand):
         worth = (value + asked.mean.mean(1))[:, None] / asked.mean
         return np.column_stack([np.ones((len(worth), 2)), worth.max(1)])
 
-    def of_two(self) -> float:
-        """Two values: every row is two-level, so the listed ones are all extreme rows, and any prices prove a bound."""
-        programme = Strand(self.family, 1.0)
-        programme.at(1.0)
-        programme.solve()
-        y, every = programme.dual[:-1], self.family.start()
-        return float(y.sum() + (self.family.gain(every) - every @ y).max())
-
-    def bound(self, budget: Budget = FREE) -> float:
+    def bound(self, ratio: float, budget: Budget = FREE) -> float:
         """The least bound met at prices of a proximal bundle; branch and bound goes on at the best of them."""
+        corridor = Corridor(self.block, 1.0, ratio, scaled=True)
         if len(self.q) == 2:
-            return self.of_two()
-        begin([self], np.ones(1), 1.0, 1.0, budget.part(0.3))
-        prices = budget.part(0.4)
-        for _ in range(PRICES):
-            self.judge(1.0)
-            if prices.over or self.steer(1.0) < CLOSE * self.worth(1.0):
-                break
-        first = self.table(self.y, 1.0, self.E, self.r, 0, FREE)  # needed whatever time is left
-        table = self.table(self.y, 1.0, self.E, self.r, LAST, budget, self.found.items)
-        return float(self.q @ self.y) + min(float(x[:, 2].max()) for x in (first, table))
+            return _of_two(corridor.family)
+        prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part(0.3))
+        prices.fit(PRICES, budget.part(0.4))
+        y, least = prices.y, prices.height(prices.y)
+        first, tree = self.table(y, 1.0, ratio, least, 0, FREE)  # needed whatever time is left
+        table, _ = self.table(y, 1.0, ratio, least, LAST, budget, tree)
+        return float(self.q @ y) + min(float(x[:, 2].max()) for x in (first, table))
+
+
+def _of_two(family: TwoLevel) -> float:
+    """Two values: every row is two-level, so the listed ones are all extreme rows, and any prices prove a bound."""
+    programme = Strand(family, 1.0)
+    programme.at(1.0)
+    programme.solve()
+    y, every = programme.dual[:-1], family.start()
+    return float(y.sum() + (family.gain(every) - every @ y).max())
 
 
 def chain(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
@@ -160,5 +158,5 @@ def chain(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> flo
         mine = budget.part(float(weight[s] / max(weight[weight <= weight[s]].sum(), 1e-300)))
         if len(q) > 1 and len(shares) > 1 and mine.left > (STRAND * len(q) if len(q) > 2 else 0.0):
             given = slack.given(float(shares[s]))
-            known[s] = min(known[s], Detail(q, slack.kappa, given, given, ratio).bound(mine))
+            known[s] = min(known[s], Detail(q, slack.kappa, given, given).bound(ratio, mine))
     return total + float(shares @ known)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.bound.dual import Items
 from sfumato.optimise.bound.slack import Slack, reach
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, begin
+from sfumato.optimise.bound.strand import SETTLED, STRAND, BoundStrand, Corridor, Prices
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 
-LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
-EDGES = np.array([0.0, 0.008, 0.04, 0.12, 0.3, 0.6, 1.0])  # of log t in units of ε: families of a distinguished secret
-PRICES = 12  # steps of prices at most
-WORTHWHILE = 0.3  # of what secrets stand to gain on average, from which one is looked at again
-CLOSE = 2e-3  # nats that prices stand to gain when they are left
-REFINED, MOST = 3, 16  # rounds of branch and bound at first, and for the worst family twice as many each time it is
-WORTHLESS = 2e-4  # relative: what many rounds must gain
-NEAR = 1.1  # t from which cells made for the own roof or floor say more than those of t = 1
-ROOTS = 0.35  # of the time, for tables at t = 1
-SPARE = 2.0  # times what the own table of a family gains: what the others have to lose there
+EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
+PRICES = 16  # steps of prices at most
+REFINED = 4  # rounds of branch and bound at a time
 ASIDE = 0.02  # from the best shift, where the families are seen that hold it
 
 
@@ -32,108 +28,75 @@ class Split:
     table made for a higher roof or a lower floor serves for the tighter family too.
     """
 
-    def __init__(self, p: Floats, slack: Slack, epsilon: float) -> None:
+    def __init__(self, p: Floats, slack: Slack, epsilon: float, budget: Budget) -> None:
         self.shares, self.E, self.epsilon = p.sum(axis=1), float(np.exp(epsilon)), epsilon
-        self.largest, self.T = int(self.shares.argmax()), float(np.exp(-0.5 * epsilon))
+        self.largest, self.t = int(self.shares.argmax()), np.exp(epsilon * EDGES)
         self.strands = [
-            BoundStrand(
-                row[row > 0] / share, slack.kappa, slack.given(share, LEAN), slack.given(share, 1.0 - LEAN), self.E
-            )
-            for row, share in zip(p, self.shares.tolist(), strict=True)
+            BoundStrand(row[row > 0] / x, slack.kappa, slack.given(x, LEAN), slack.given(x, 1.0 - LEAN))
+            for row, x in zip(p, self.shares.tolist(), strict=True)
         ]
-        self.t, self.order = np.exp(epsilon * EDGES), np.argsort(-self.shares).tolist()
-        self.rest: list[list[Floats]] = [[] for _ in self.strands]  # tables [s][interval of t], s not distinguished
-        self.own: list[list[Floats]] = [[] for _ in self.strands]  # and distinguished
-        self.need = [0.0] * (len(self.t) - 1)  # per interval, what the others' tables need not tell apart
-        self.rounds = [REFINED] * (len(self.t) - 1)  # of the next refinement of an interval
-
-    def improve(self, budget: Budget) -> None:
-        """Prices of all secrets at the length T that balances them, as long as there is much to gain.
-
-        T·R + log T is greatest at T = −1/R, R = Σ P̂_s r_s. A secret is looked at again where it stands to gain a good
-        part of what the others do.
-        """
-        gain = np.full(len(self.strands), np.inf)
-        for _ in range(PRICES):
-            for s in np.flatnonzero(gain >= WORTHWHILE * gain.mean()):
-                self.strands[s].judge(self.T)
-            slope = float(self.shares @ [s.r for s in self.strands])
-            self.T = float(np.clip(-1.0 / min(slope, -1.0), 1.0 / self.E, 1.0))
-            if budget.over:
-                break
-            gain = self.shares * [s.steer(self.T) for s in self.strands]
-            if gain.sum() < CLOSE:
-                break
+        count, S = len(EDGES) - 1, len(p)
+        self.ends = [(1.0, self.E / float(t)) for t in self.t[:-1]]  # of the others, then of s0: [kind · interval]
+        self.ends += [(1.0 / float(t), self.E) for t in self.t[1:]]
+        corridors = [[Corridor(s.block, *ends) for ends in self.ends] for s in self.strands]
+        families = np.tile(np.arange(count), (S, S, 1)) + count * np.eye(S, dtype=np.int64)[:, :, None]  # [s0, s, k]
+        self.prices = Prices(
+            self.shares, corridors, np.moveaxis(families, 1, 2).reshape(-1, S), float(np.exp(-0.5 * epsilon)),
+            1.0 / self.E, budget,
+        )
+        self.tables: list[list[Floats]] = []  # [s][kind · interval]
+        self.trees: list[list[Items | None]] = [[None] * len(self.ends) for _ in self.strands]
 
     def families(self, budget: Budget) -> float:
-        """Tables at t = 1, those of all families from what they know, then better ones for the worst family, while time
-        is left and it gains."""
-        count = len(self.t) - 1
-        self._roots(budget.part(ROOTS))
-        self.own = [[self._table(s, 1, count - 1, 0, FREE)] * count for s in range(len(self.strands))]
-        for k in range(count - 1, -1, -1):  # far ones first: near ones are little worse than t = 1 without
-            for s in self.order if k < count - 1 else []:
-                self._tighten(s, 1, k, 0, budget)
-            rise = self.shares * [_top(own[k]) - _top(rest[0]) for own, rest in zip(self.own, self.rest, strict=True)]
-            self.need[k] = SPARE * float((rise / (1.0 - self.shares)).max())
-            for s in self.order if k else []:
-                self._tighten(s, 0, k, 0, budget)
-        best = np.inf
+        """Tables of the widest corridors for all, then of all corridors; then better ones in the worst families, where
+        they are farthest from what is attained, while time is left."""
+        count, S = len(self.t) - 1, len(self.strands)
+        widest = [0] * count + [2 * count - 1] * count
+        self.tables = [[self._table(s, k, 0, FREE) for k in (0, 2 * count - 1)] for s in range(S)]
+        self.tables = [[own[k > 0] for k in widest] for own in self.tables]
+        for k in range(2 * count):
+            for s in range(S) if k != widest[k] else ():
+                self._tighten(s, k, 0, budget)
         while True:
             value, places = self.assembled()
-            if budget.over or (value > best * (1.0 - WORTHLESS) and max(self.rounds[k] for _, k in places) > MOST):
-                return min(best, value)
-            best = min(best, value)
-            for s0, k in sorted(places, key=lambda x: -x[1]):
-                self._refine(s0, k, budget)
+            gaps = {(s, k + count * (s == s0)): 0.0 for s0, k in places for s in range(S)}
+            gaps = {(s, k): self.shares[s] * (_top(self.tables[s][k]) - self.attained[s][k]) for s, k in gaps}
+            most = max(gaps.values())
+            if budget.over or most < SETTLED / S:
+                return value
+            for s, k in gaps:
+                if gaps[s, k] > 0.5 * most:
+                    self._tighten(s, k, REFINED, budget)
 
-    def _roots(self, budget: Budget) -> None:
-        """Tables at floor 1 and roof E; the one that is farthest from what is attained is made better."""
-        for s in self.order:
-            self.rest[s] = [self._table(s, 0, 0, 0, FREE)] * (len(self.t) - 1)
-        gap = self.shares * [_top(rest[0]) - s.r for rest, s in zip(self.rest, self.strands, strict=True)]
-        while not budget.over and gap.max() > CLOSE / len(gap):
-            s = int(gap.argmax())
-            self._tighten(s, 0, 0, REFINED, budget)
-            now = self.shares[s] * (_top(self.rest[s][0]) - self.strands[s].r)
-            gap[s] = now if now < gap[s] else 0.0  # no more to be had so soon
+    @cached_property
+    def attained(self) -> list[list[float]]:
+        """What blocks are worth in each corridor, as far as they are known."""
+        each = zip(self.prices.corridors, self.prices.of(self.prices.y), strict=True)
+        return [[float(x.worth(y).max()) for x in own] for own, y in each]
 
-    def _refine(self, s0: int, k: int, budget: Budget) -> None:
-        """Better tables for a family."""
-        for s in self.order:
-            self._tighten(s, int(s == s0), k, self.rounds[k], budget)
-        self.rounds[k] *= 2
-
-    def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
-        """Of secret s in interval k, distinguished (kind 1) or not; others begin with what was found at t = 1."""
-        floor, roof = (1.0 / float(self.t[k + 1]), self.E) if kind else (1.0, self.E / float(self.t[k]))
-        strand, root = self.strands[s], (kind, k) == (0, 0)
-        least = strand.r  # at t = 1 as good as can be: every family rests on it
-        if not root:
-            least = _top(self.rest[s][0]) - (0.0 if kind else self.need[k])
-        tree = strand.tree if float(self.t[k + kind]) < NEAR else None
-        table = strand.table(strand.y, floor, roof, least, rounds, budget, tree)
-        if root and len(strand.q) > 1:
-            strand.tree = strand.found.items
+    def _table(self, s: int, k: int, rounds: int, budget: Budget) -> Floats:
+        """Of secret s in a corridor; it need not be better than what is attained there."""
+        y, least = self.prices.of(self.prices.y)[s], self.attained[s][k]
+        table, self.trees[s][k] = self.strands[s].table(y, *self.ends[k], least, rounds, budget, self.trees[s][k])
         return table
 
-    def _tighten(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> None:
+    def _tighten(self, s: int, k: int, rounds: int, budget: Budget) -> None:
         """A table that may serve for the tighter families too."""
         if budget.over:
             return
-        known, table = (self.own if kind else self.rest)[s], self._table(s, kind, k, rounds, budget)
-        for i in range(k + 1) if kind else range(k, len(known)):
+        known, table, count = self.tables[s], self._table(s, k, rounds, budget), len(self.t) - 1
+        for i in range(k, count) if k < count else range(count, k + 1):
             if _top(table) < _top(known[i]):  # both hold; a hasty one may be the looser
                 known[i] = table
 
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
         """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
         the shift from going either way: it is convex in the shift."""
-        constant = sum(x * float(s.q @ s.y) for x, s in zip(self.shares, self.strands, strict=True))
+        constant = float(self.prices.weight @ self.prices.y)
 
         def at(shift: float) -> tuple[float, tuple[int, int]]:
             worst, where = self._price(shift)
-            return constant - 1.0 + float(np.log(self.T)) - shift + worst, where
+            return constant - 1.0 + float(np.log(self.prices.T)) - shift + worst, where
 
         from scipy.optimize import minimize_scalar
 
@@ -145,22 +108,24 @@ class Split:
         """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
         d, shares = self.largest, self.shares
         taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
-        tilts = np.log(taus * self.T) - shift
+        tilts = np.log(taus * self.prices.T) - shift
         worst, where = 0.0, (0, 0)
 
         def heights(table: Floats) -> Floats:
             tilted = tilts[:, None, None] * table[None, :, :2]  # [τ, block, end]
             return np.asarray(table[:, 2] - tilted.min(2))
 
-        for k in range(len(self.t) - 1):
-            rest = [heights(self.rest[s][k]) for s in range(len(shares))]
+        count = len(self.t) - 1
+        for k in range(count):
+            rest = [heights(own[k]) for own in self.tables]
             tops = np.array([x * r.max(1) for x, r in zip(shares, rest, strict=True)])
             for s0 in range(len(shares)):
-                mine = heights(self.own[s0][k])
+                own = self.tables[s0][count + k]
+                mine = heights(own)
                 total = taus + tops.sum(0) - tops[d]
                 if s0 != d:
                     total = total + shares[s0] * mine.max(1) - tops[s0]
-                blocks, table = (mine, self.own[s0][k]) if s0 == d else (rest[d], self.rest[d][k])
+                blocks, table = (mine, own) if s0 == d else (rest[d], self.tables[d][k])
                 price = (total[:, None] + shares[d] * blocks).min(0)
                 floor = np.ones(len(shares))
                 floor[s0] = 1.0 / float(self.t[k + 1])
@@ -178,16 +143,14 @@ def _top(table: Floats) -> float:
 
 
 def split(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
-    """The bound with half of the slack for every secret; ∞ where it would say nothing or time does not suffice."""
-    if p.sum(axis=1).max() > LARGE or p.shape[1] < 3:  # one secret dominates, or `two_values` says more
+    """The bound with about half of the slack for every secret; ∞ where it says nothing or time does not suffice."""
+    if p.shape[1] < 3 or budget.left < STRAND * np.count_nonzero(p):  # `two_values` says more, or there is no time
         return np.inf
-    if budget.left < STRAND * np.count_nonzero(p):
-        return np.inf
-    half, start = Split(p, slack, epsilon), budget.part(0.2)
-    half.T = begin(half.strands, half.shares, half.T, 1.0 / half.E, start)
+    start = budget.part(0.2)
+    half = Split(p, slack, epsilon, start)
     if start.over:
         return np.inf
-    half.improve(budget.part(0.35))
+    half.prices.fit(PRICES, budget.part(0.5))
     return min(half.families(budget), entropy(p.ravel()))
 
 

@@ -1,61 +1,44 @@
-"""One secret's part of a bound: prices y of its values, found on two-level blocks first and then on any blocks.
+"""The parts of a bound that belong to one secret, and prices of the values of all secrets.
 
-min q·y + T·r with r ≥ Σ q(φ(h) − y·h) for every block h in K = {m ≥ 1, M ≤ E} (docs/robust.md, section 3). Two-level
-blocks give a start, by the programme that designs have too; the blocks in K that climbs from them reach are what the
-prices learn from then, and a table of what any block may be worth is made for the prices that are left in the end.
-The programme's own y are a degenerate vertex at which other blocks are worth far more, so a proximal bundle is begun at
+A bound is Σ P̂ q·y + T·max over families of Σ_s P̂_s r_s, where a family says for each secret in which corridor
+K = {m ≥ floor, M ≤ roof} its blocks h lie, and r ≥ Σ q(φ(h) − y·h) for all of them (docs/robust.md, sections 3 and 14).
+Prices y that suit one family alone may be worth nothing in another, so they are fitted to all of them at once, by a
+proximal bundle over blocks that are met on the way: two-level ones, and those that climbs from them reach. A table of
+what any block may be worth is made for the prices that are left in the end.
+The programme's own y are a degenerate vertex at which other blocks are worth far more, so the bundle is begun at
 y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as the total asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
-from sfumato.optimise.arrays import EMPTY, Floats, Ints, xlogx
+from sfumato.optimise.arrays import EMPTY, GHOST, Floats, Ints, xlogx
 from sfumato.optimise.bound.dual import Items, Queries
 from sfumato.optimise.bound.pricing import Block, Priced
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, proximal
+from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power
 from sfumato.optimise.master import BOLDER, SERIOUS, SHYER, TRUSTED
 from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possible
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
-CLIMBS = 4  # blocks from which better ones are looked for at a time
-BUNDLE = 20  # blocks for each value in the programme of prices
-CLOSE = 1e-3  # of the value: what prices may still gain when they are left
+CLIMBS = 2  # blocks from which better ones are looked for at a time
+BUNDLE = 6  # blocks for each value and corridor in the programme of prices
+CLOSE = 1e-3  # nats that prices stand to gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
 
 
 class BoundStrand:
-    """One secret with shares q of its values, the slack of its two sides, and E."""
+    """One secret with shares q of its values and the slack of its two sides: what any block may be worth."""
 
     MEANS = 4  # blocks of log c
-    tree: Items | None = None  # what branch and bound knows of K
-    SCALED = False  # whether blocks are scaled to the mean 1
 
-    def __init__(self, q: Floats, order: float, above: float, below: float, E: float) -> None:
-        self.q, self.E, self.block = q, E, Block(q, order, above, below)
-        heights = Heights(self.block, 0, 1.0, E, Profile(), w=possible(q, q))
-        self.family = TwoLevel(q, heights.scaled() if self.SCALED else heights)
-
-    def begin(self, theta: Floats, blocks: Floats) -> None:
-        """What each value tells under a mixture of two-level blocks, as the first prices to be judged."""
-        told = theta @ xlogx(blocks) + 1.0
-        if len(self.q) == 1:  # the chord of φ over [1, E] is worth the same at both ends: nothing is better
-            told = np.full(1, self.E * np.log(self.E) / (self.E - 1.0))
-        self.y = self.tried = np.asarray(told)
-        self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
-        self._add(np.concatenate([self.family.ends, blocks]))
-        self.model, self.r, self.bold = -np.inf, np.inf, 1.0
-        self.climb = Climb(self.q, self.block.order, self.block.k, self.E, self.SCALED)
-
-    def _add(self, blocks: Floats) -> None:
-        self.blocks = np.concatenate([self.blocks, blocks])
-        self.gain = np.concatenate([self.gain, xlogx(blocks) @ self.q])
+    def __init__(self, q: Floats, order: float, above: float, below: float) -> None:
+        self.q, self.block = q, Block(q, order, above, below)
 
     def queries(self, floor: float, roof: float) -> Queries:
         """Blocks of the mean c; below their middle m binds more, above it M."""
@@ -66,76 +49,138 @@ class BoundStrand:
 
     def table(
         self, y: Floats, floor: float, roof: float, least: float, rounds: int, budget: Budget, tree: Items | None = None
-    ) -> Floats:
+    ) -> tuple[Floats, Items | None]:
         """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for blocks with m(v) ≥ floor, M(v) ≤ roof and q·v in [c₁, c₂].
 
-        What is below `least` need not be good. `tree` is what is known of K: it serves for a higher floor, a lower
-        roof, and, stretched from E downward, for a lower floor.
+        What is below `least` need not be good. `tree` is what is known of the corridor; what is known then comes back.
         """
         if len(self.q) == 1:
             edges = np.linspace(floor, roof, 9)
             ends = xlogx(edges) - float(y[0]) * edges  # convex
-            return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])])
+            return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])]), None
         asked = self.queries(floor, roof)
-        if tree is not None:
-            known, stretch = self.queries(1.0, self.E), (self.E - floor) / (self.E - 1.0)
-            asked = replace(known, level=asked.level) if floor >= 1.0 else replace(known, stretch=stretch)
-        self.asked, enough = asked, self._enough(asked, least + SETTLED)
-        self.found: Priced = self.block.price(y, asked, enough, rounds, budget, tree)
-        return self._listed(asked, np.maximum(self.found.value, enough))
+        enough = self._enough(asked, least + SETTLED)
+        found: Priced = self.block.price(y, asked, enough, rounds, budget, tree)
+        return self._listed(asked, np.maximum(found.value, enough)), found.items
 
     def _enough(self, asked: Queries, least: float) -> Floats:
         """Per query, what need not be good."""
         return np.full(len(asked.first), least)
 
     def _listed(self, asked: Queries, value: Floats) -> Floats:
-        return np.column_stack([asked.stretched(asked.mean), value])
-
-    def worth(self, T: float) -> float:
-        """q·y + T·r at the prices that are kept."""
-        return float(self.q @ self.y) + T * self.r
-
-    def judge(self, T: float) -> None:
-        """The best blocks that are found at the prices that are tried: they are kept, or one is more careful."""
-        y, first = self.tried, self.r == np.inf
-        if len(self.q) > 1:
-            starts = np.concatenate([self.blocks, self.family.best(self.q * y, CLIMBS)])
-            best = np.argsort(self.q * y @ starts.T - xlogx(starts) @ self.q, kind="stable")[:CLIMBS]
-            self._add(np.array([self.climb.climbed(y, w) for w in starts[best]]))
-        r, self.r = self._height(y), np.inf if first else self._height(self.y)
-        value, best_known = float(self.q @ y) + T * r, self.worth(T)
-        promised = best_known - self.model
-        if first or value < best_known - SERIOUS * max(promised, 0.0):
-            self.bold *= BOLDER if not first and value < best_known - TRUSTED * promised else 1.0
-            self.y, self.r = y, r
-        else:
-            self.bold *= SHYER
-
-    def _height(self, y: Floats) -> float:
-        return float((self.gain - self.blocks @ (self.q * y)).max())
-
-    @property
-    def near(self) -> Ints:
-        """The blocks worth most at the prices that are kept, and the two constants: without them prices have no end."""
-        worth = self.gain - self.blocks @ (self.q * self.y)
-        return np.union1d(np.argsort(-worth)[: BUNDLE * len(self.q)], [0, 1])
-
-    def steer(self, T: float) -> float:
-        """New prices to be tried, min q·y + T·r + |y − c|²/2·bold over the blocks that are known; what they promise."""
-        near = self.near
-        self.tried, r, _ = proximal(self.blocks[near], self.gain[near], self.y, self.q, self.bold, T)
-        self.model = float(self.q @ self.tried) + T * r
-        return self.worth(T) - self.model
+        return np.column_stack([asked.mean, value])
 
 
-def begin(strands: Sequence[BoundStrand], shares: Floats, total: float, least: float, budget: Budget) -> float:
-    """First prices of all secrets, and the length T in [least, 1] that suits them, by two-level blocks."""
-    layout = decoupled(
-        [s.family for s in strands], shares, total, least, 1.0, budget, tolerance=SETTLED, rounds=6, steps=2
-    )
-    for strand, theta, blocks in zip(strands, layout.lengths, layout.heights, strict=True):
-        strand.begin(theta, blocks)
-    return layout.total
+class Corridor:
+    """The blocks with m ≥ floor and M ≤ roof that were met, or those with M ≤ roof·m and the mean 1; each with what it
+    gains. Those of a floor are floor·h, h those of the floor 1: they are worth floor·(Σ qφ(h) − q·(y − log floor)·h).
+    """
+
+    def __init__(self, block: Block, floor: float, roof: float, scaled: bool = False) -> None:
+        ratio, self.q, self.floor = roof / floor, block.q, floor
+        heights = Heights(block, 0, 1.0, ratio, Profile(), w=possible(block.q, block.q))
+        self.family = TwoLevel(block.q, heights.scaled() if scaled else heights)
+        self.climb = Climb(block.q, block.order, block.k, ratio, scaled)
+        self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
+        self.add(floor * self.family.ends)
+
+    def add(self, blocks: Floats) -> None:
+        self.blocks = np.concatenate([self.blocks, blocks])
+        self.gain = np.append(self.gain, xlogx(blocks) @ self.q)
+
+    def worth(self, y: Floats) -> Floats:
+        return np.asarray(self.gain - self.blocks @ (self.q * y))
+
+    def learn(self, y: Floats) -> None:
+        """Blocks that are worth most at these prices, as far as climbs find them."""
+        if len(self.q) == 1:
+            return
+        own = y - np.log(self.floor)
+        near = self.blocks[np.argsort(-self.worth(y), kind="stable")[:CLIMBS]] / self.floor
+        starts = np.concatenate([near, self.family.best(self.q * own, CLIMBS)])
+        best = np.argsort(starts @ (self.q * own) - xlogx(starts) @ self.q, kind="stable")[:CLIMBS]
+        self.add(self.floor * np.array([self.climb.climbed(own, h) for h in starts[best]]))
+
+    def near(self, y: Floats) -> Ints:
+        """The blocks worth most, and the two constants: without them prices have no end."""
+        return np.union1d(np.argsort(-self.worth(y), kind="stable")[: BUNDLE * len(self.q)], [0, 1])
+
+
+class Prices:
+    """min over y of Σ P̂ q·y + T·R(y), R(y) the greatest Σ_s P̂_s r_s(y_s) of a family, by a proximal bundle."""
+
+    def __init__(
+        self, shares: Floats, corridors: Sequence[Sequence[Corridor]], families: Ints, total: float, least: float,
+        budget: Budget,
+    ) -> None:
+        """The corridors of each secret, of which family f has number families[f, s]; T in [least, 1]."""
+        self.shares, self.corridors, self.families, self.least = shares, corridors, families, least
+        self.ends = np.cumsum([len(own[0].q) for own in corridors])
+        self.weight = np.concatenate([x * own[0].q for x, own in zip(shares, corridors, strict=True)])
+        first, told = [own[0].family for own in corridors], []
+        layout = decoupled(first, shares, total, least, 1.0, budget, tolerance=SETTLED, rounds=6, steps=2)
+        for own, theta, blocks in zip(corridors, layout.lengths, layout.heights, strict=True):
+            told.append(theta @ xlogx(blocks) + 1.0)
+            own[0].add(own[0].floor * blocks)
+        self.T, self.y, self.model, self.bold = layout.total, np.concatenate(told), -np.inf, 1.0
+
+    def of(self, y: Floats) -> list[Floats]:
+        """The prices of each secret."""
+        return np.split(y, self.ends[:-1])
+
+    def height(self, y: Floats) -> float:
+        """R(y), as far as blocks are known."""
+        each = zip(self.shares, self.corridors, self.of(y), self.families.T, strict=True)
+        tops = [share * np.array([x.worth(mine).max() for x in own])[k] for share, own, mine, k in each]
+        return float(np.sum(tops, axis=0).max())
+
+    def fit(self, turns: int, budget: Budget) -> None:
+        """Prices are tried, and taken or tried again nearby, as long as there is much to gain."""
+        tried, first = self.y, True
+        for _ in range(turns):
+            for own, mine in zip(self.corridors, self.of(tried), strict=True):
+                for corridor in own:
+                    corridor.learn(mine)
+            new, old = (float(self.weight @ y) + self.T * self.height(y) for y in (tried, self.y))
+            promised = old - self.model
+            if first or new < old - SERIOUS * max(promised, 0.0):
+                self.bold *= BOLDER if not first and new < old - TRUSTED * promised else 1.0
+                self.y = tried
+            else:
+                self.bold *= SHYER
+            first, R = False, self.height(self.y)
+            self.T = float(np.clip(-1.0 / min(R, -1.0), self.least, 1.0))
+            if budget.over:
+                break
+            tried = self._next()
+            if float(self.weight @ self.y) + self.T * R - self.model < CLOSE:
+                break
+
+    def _next(self) -> Floats:
+        """min w·y + T·ρ + Σ w(y − c)²/(2·bold) with ρ ≥ Σ_s r_s for every family, r_s ≥ P̂_s·worth of known blocks."""
+        blocks, gains, at, wide = [], [], [], sum(map(len, self.corridors))
+        for x, own, mine in zip(self.shares, self.corridors, self.of(self.y), strict=True):
+            near = [c.near(mine) for c in own]
+            blocks.append(x * np.concatenate([c.blocks[k] * c.q for c, k in zip(own, near, strict=True)]))
+            gains += [x * c.gain[k] for c, k in zip(own, near, strict=True)]
+            at.append(sparse.block_diag([np.ones((len(k), 1)) for k in near]))
+        number = self.families + np.cumsum([0, *map(len, self.corridors[:-1])])
+        row = np.repeat(np.arange(len(number)), number.shape[1])
+        some = sparse.csr_matrix((-np.ones(number.size), (row, number.ravel())), (len(number), wide))
+        known = sparse.hstack([sparse.block_diag(blocks), sparse.block_diag(at)])
+        a = sparse.bmat([[known, None], [sparse.hstack([sparse.csr_matrix((len(number), len(self.y))), some]),
+                                         np.ones((len(number), 1))]], format="coo")
+        spend(200, a.nnz)
+        spend(1, 30 * sum(len(b) * b.shape[1] ** 2 for b in blocks))
+        programme, right = ConicProgramme(a.shape[1]), np.concatenate([*gains, np.zeros(len(number))])
+        programme.nonnegative(a.row.astype(np.int64), a.col.astype(np.int64), a.data, -right)
+        cost, bend = np.zeros(a.shape[1]), np.zeros(a.shape[1])
+        cost[: len(self.y)], cost[-1] = self.weight * (1.0 - self.y / self.bold), self.T
+        bend[: len(self.y)] = self.weight / self.bold
+        found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend).x
+        tried = found[: len(self.y)]
+        self.model = float(self.weight @ tried) + self.T * float(found[-1])
+        return tried
 
 
 # --- blocks of one secret that are worth much at given prices: what prices learn from, and they prove nothing ---------
