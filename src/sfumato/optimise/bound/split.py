@@ -16,7 +16,7 @@ from sfumato.optimise.linear import INFINITY, LinearProgramme
 
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
-PRICES = 16  # steps of prices at most
+PRICES = 24  # steps of prices at most
 REFINED = 4  # rounds of branch and bound at a time
 ASIDE = 0.02  # from the best shift, where the families are seen that hold it
 

@@ -107,7 +107,8 @@ class Corridor:
 
 
 class Prices:
-    """min over y of Σ P̂ q·y + T·R(y), R(y) the greatest Σ_s P̂_s r_s(y_s) of a family, by a proximal bundle."""
+    """min over y of Σ P̂ q·y + max over T of T·R(y) + log T, R(y) the greatest Σ_s P̂_s r_s(y_s) of a family, by a
+    proximal bundle: T is what suits the prices that are kept."""
 
     def __init__(
         self, shares: Floats, corridors: Sequence[Sequence[Corridor]], families: Ints, total: float, least: float,
@@ -134,6 +135,12 @@ class Prices:
         tops = [share * np.array([x.worth(mine).max() for x in own])[k] for share, own, mine, k in each]
         return float(np.sum(tops, axis=0).max())
 
+    def worth(self, y: Floats) -> float:
+        """Σ P̂ q·y + T·R(y) + log T at the T in [least, 1] that makes it greatest, which is kept: convex in y."""
+        R = self.height(y)
+        self.T = float(np.clip(-1.0 / min(R, -1.0), self.least, 1.0))
+        return float(self.weight @ y) + self.T * R + float(np.log(self.T))
+
     def fit(self, turns: int, budget: Budget) -> None:
         """Prices are tried, and taken or tried again nearby, as long as there is much to gain."""
         tried, first = self.y, True
@@ -141,19 +148,16 @@ class Prices:
             for own, mine in zip(self.corridors, self.of(tried), strict=True):
                 for corridor in own:
                     corridor.learn(mine)
-            new, old = (float(self.weight @ y) + self.T * self.height(y) for y in (tried, self.y))
+            new, old = self.worth(tried), self.worth(self.y)
             promised = old - self.model
             if first or new < old - SERIOUS * max(promised, 0.0):
                 self.bold *= BOLDER if not first and new < old - TRUSTED * promised else 1.0
-                self.y = tried
+                self.y, old = tried, new
             else:
                 self.bold *= SHYER
-            first, R = False, self.height(self.y)
-            self.T = float(np.clip(-1.0 / min(R, -1.0), self.least, 1.0))
-            if budget.over:
-                break
-            tried = self._next()
-            if float(self.weight @ self.y) + self.T * R - self.model < CLOSE:
+            self.worth(self.y)
+            first, tried = False, self.y if budget.over else self._next()
+            if budget.over or old - self.model < CLOSE:
                 break
 
     def _next(self) -> Floats:
@@ -179,7 +183,7 @@ class Prices:
         bend[: len(self.y)] = self.weight / self.bold
         found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend).x
         tried = found[: len(self.y)]
-        self.model = float(self.weight @ tried) + self.T * float(found[-1])
+        self.model = float(self.weight @ tried) + self.T * float(found[-1]) + float(np.log(self.T))
         return tried
 
 
