@@ -9,6 +9,7 @@ one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) �
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from sfumato.optimise.arrays import DUST, Bools, Floats, Ints
 from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries
 from sfumato.optimise.bound.slack import curve, reach
 from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.product.two_level import possible
 
 RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
@@ -46,9 +48,19 @@ class Block:
             low, high = reach(q, float(k), order)
             self.rates.append((np.maximum((high - q) / one, 1e-300), np.maximum((q - low) / one, 1e-300)))
 
-    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
-        """Least and greatest R(H) for sets of mass w."""
+    @cached_property
+    def places(self) -> Floats:
+        """The masses of sets at which heights of two-level blocks are known."""
+        return possible(self.q, self.q)
+
+    @cached_property
+    def _reached(self) -> tuple[Floats, Floats]:
+        w = self.places[:, None]
         return reach(w, float(self.k[1]), self.order)[0], reach(w, float(self.k[0]), self.order)[1]
+
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of mass w, which are those of `places`."""
+        return self._reached
 
     def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""

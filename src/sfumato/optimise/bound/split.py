@@ -146,9 +146,8 @@ def split(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
     """The bound with about half of the slack for every secret; ∞ where it says nothing or time does not suffice."""
     if p.shape[1] < 3 or budget.left < STRAND * np.count_nonzero(p):  # `two_values` says more, or there is no time
         return np.inf
-    start = budget.part(0.2)
-    half = Split(p, slack, epsilon, start)
-    if start.over:
+    half = Split(p, slack, epsilon, budget.part(0.2))
+    if budget.over:
         return np.inf
     half.prices.fit(PRICES, budget.part(0.5))
     return min(half.families(budget), entropy(p.ravel()))

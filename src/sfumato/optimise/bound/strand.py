@@ -23,7 +23,7 @@ from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power
 from sfumato.optimise.master import BOLDER, SERIOUS, SHYER, TRUSTED
 from sfumato.optimise.product.blocks import decoupled
-from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possible
+from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
 CLIMBS = 2  # blocks from which better ones are looked for at a time
@@ -78,7 +78,7 @@ class Corridor:
 
     def __init__(self, block: Block, floor: float, roof: float, scaled: bool = False) -> None:
         ratio, self.q, self.floor = roof / floor, block.q, floor
-        heights = Heights(block, 0, 1.0, ratio, Profile(), w=possible(block.q, block.q))
+        heights = Heights(block, 0, 1.0, ratio, Profile(), w=block.places)
         self.family = TwoLevel(block.q, heights.scaled() if scaled else heights)
         self.climb = Climb(block.q, block.order, block.k, ratio, scaled)
         self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
