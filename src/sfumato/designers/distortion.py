@@ -33,7 +33,7 @@ from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
 LEAST_APART = 1e-3  # of the range of values: chosen outputs closer than this are one
-CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
+CHOOSING = 3  # rounds in which chosen outputs are moved to where they are cheapest
 FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
 
 
@@ -76,9 +76,8 @@ def distortion(
 
 def problem_of(task: Task, measure: Distance, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
-    radius = math.inf if isinstance(task.within, Anything) else getattr(task.within, "radius", 0.0)
-    matrix = measure.matrix / unit_of(task, measure)
-    return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
+    within, judged = (task.within if asked else Exactly(task.joint) for asked in robust)
+    return LossProblem(within, judged, task.epsilon, measure.matrix / unit_of(task, measure), task.reads == "both")
 
 
 def unit_of(task: Task, measure: Distance) -> float:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
-from sfumato.optimise.loss.least_loss import losses
+from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.sources import Sources, bisected, least_epsilon_for, lost
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
@@ -251,8 +254,7 @@ def tradeoff(
 ) -> Tradeoff:
     """The curve of least distortion at many ε, without sealing each point: values and proved bounds.
 
-    Small tables are solved by cones, each point in a thread of its own; where cutting planes win, each point starts
-    from the cuts of its neighbour, which are members of F and do not contain ε.
+    Each point has a thread of its own, as Clarabel works without the interpreter's lock.
     """
     if not isinstance(within, ChiSquareBall | Exactly):
         kind = getattr(within, "kind", type(within).__name__)
@@ -263,7 +265,11 @@ def tradeoff(
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-    answers = losses(base, points[::-1].tolist(), tolerance=tolerance, seconds=LIMIT)
-    found = [(answer.value * scale, answer.bound * scale) for answer in answers]
-    value, bound = np.array(found[::-1]).T
+
+    def ends(epsilon: float) -> tuple[float, float]:
+        found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
+        return found.value * scale, found.bound * scale
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        value, bound = np.array(list(pool.map(ends, points.tolist()))).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

@@ -34,13 +34,16 @@ def lifted(q: Floats, excess: Callable[[Floats], Floats], rise: float) -> Floats
 
     The excess of a row is the greatest of linear functions of it that fall by `rise` when 1 is added to every entry:
     for R1·Q(y|s1,·) ≤ e R2·Q(y|s2,·) that is e − 1. So m ≥ excess/rise pays for row y, and no row pays for another.
-    Where rounding or a bound of the excess leaves a row just outside, twice as much is paid for what is missing.
+    Where rounding or a bound of the excess leaves a row just outside, twice as much is paid for what is missing. At a
+    rise of 0 (ε = 0) nothing can be paid.
     """
     factor = 1.0
     while factor * UNIT < 1.0:
         over = excess(q)
         if not (over > 0.0).any():
             return q
+        if rise <= 0.0:
+            break
         need = np.where(over > 0.0, np.maximum(factor * over / rise, UNIT * q.max(axis=1)), 0.0)
         q, factor = mixed(q, need), factor * 2
     return None
