@@ -23,7 +23,7 @@ from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import Sources, bisected, least_epsilon_for, lost
+from sfumato.optimise.loss.sources import TRIED, Sources, bisected, least_epsilon_for, lost
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
@@ -51,14 +51,14 @@ def hamming(task: Task) -> Draft:
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     sources = sources_of(task.within)
-    found = least_hamming(sources, task.epsilon)
-    q, measure = measured(task.joint.useful, "hamming").seen(found.q)
+    made, bound = least_hamming(sources, task.epsilon)
+    q, measure = measured(task.joint.useful, "hamming").seen(made)
 
     def loss(mechanism: Mechanism) -> float:
         return expected_distortion(mechanism, task.within, measure.matrix)
 
-    details = {"class": class_of(sources), "levels": found.levels}
-    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=measure.answers,
+    details = {"class": class_of(sources), "levels": 1.0 - np.diag(made)}
+    return Draft(Table(q, 1), "hamming", bound, (), details, score=loss, answers=measure.answers,
                  task=wide, unit="of distance")
 
 
@@ -71,7 +71,6 @@ CLASSES = {
     "III": "Class III: no order of the letters fits every source",
 }
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
-OUT_OF_REACH = 40.0  # nats: a budget that needs more is out of reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,9 +166,9 @@ def least_epsilon(
     if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
     if exact:
-        found = least_epsilon_hamming(within, budget)
-        return _sealed(found.q, found.bound, measure, within, useful, budget)
-    bound, q = least_epsilon_for(within, measure.matrix, budget, highest=OUT_OF_REACH)
+        q, bound = least_epsilon_hamming(within, budget)
+    else:
+        bound, q = least_epsilon_for(within, measure.matrix, budget)
     return _sealed(q, bound, measure, within, useful, budget)
 
 
@@ -204,9 +203,9 @@ def _dual(
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = bisected(tried, budget, tolerance, OUT_OF_REACH)
+    low, made = bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(OUT_OF_REACH)[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(TRIED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 

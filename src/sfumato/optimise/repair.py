@@ -62,11 +62,12 @@ def least_share(fits: Callable[[float], bool], first: float = UNIT) -> float:
     return high
 
 
-def blended(q: Floats, constant: Floats, fits: Callable[[Floats], bool], first: float = UNIT) -> Floats:
-    """(1 − η) Q + η q 1ᵀ with the least share η of the law q of outputs that fits."""
+def blended(q: Floats, safe: Floats, fits: Callable[[Floats], bool], first: float = UNIT) -> Floats:
+    """(1 − η) Q + η R with the least share η that fits, for a law R of outputs, or R[y, x]."""
+    safe = safe.reshape(len(q), -1)
 
     def blend(share: float) -> Floats:
-        both = (1.0 - share) * q + share * constant[:, None]
+        both = (1.0 - share) * q + share * safe
         return np.asarray(both / both.sum(axis=0))
 
     return blend(least_share(lambda share: fits(blend(share)), first))
