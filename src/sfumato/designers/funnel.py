@@ -6,6 +6,7 @@ privacy where ε = 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -33,7 +34,7 @@ from sfumato.optimise.funnel.posteriors import (
     repaired,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.optimise.funnel.secrecy import best_mutual, kernel, nearby, primitive, reduced
+from sfumato.optimise.funnel.secrecy import Vector, best_mutual, kernel, nearby, reduced
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.outside import meet
 from sfumato.optimise.search import moved
@@ -97,10 +98,10 @@ def _funnel(
 
 
 def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
-    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by greedy merging and local ascent. A baseline.
+    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by local ascent. A baseline.
 
-    Makhdoumi et al. 2014; Ding and Sadeghi 2019. The promise is about the average: single outputs may tell S outright.
-    The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
+    The funnel of Makhdoumi et al. 2014 and Ding and Sadeghi 2019. The promise is about the average: single outputs may
+    tell S outright. The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
     """
     if not isinstance(task.within, Exactly):
         raise InputError(f"mi-funnel is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
@@ -131,20 +132,15 @@ def _sealed(task: Task, law: Table) -> Mechanism:
     return Mechanism(law, task.joint.secret, task.joint.useful, "useful", claim=task.claim, joint=task.joint)
 
 
-def independent_rows(joint: Joint) -> list[list[int]]:
+def independent_rows(joint: Joint) -> list[Vector]:
     """A short basis of the integer rows r with Σ_x r(x) p(x|s) the same for every s that occurs."""
     exact, _ = joint.weights()
-    sizes = [int(n) for n in exact.sum(1)]
-    seen = [s for s, n in enumerate(sizes) if n]
-    first = seen[0]
-    equations = [
-        primitive([int(exact[s, x]) * sizes[first] - int(exact[first, x]) * sizes[s] for x in range(exact.shape[1])])
-        for s in seen[1:]
-    ]
-    return reduced(kernel([e for e in equations if any(e)], exact.shape[1]))
+    first, *others = (row for row in exact if row.any())
+    equations = (row * int(first.sum()) - first * int(row.sum()) for row in others)
+    return reduced(kernel([e // math.gcd(*e) for e in equations if e.any()], exact.shape[1]))
 
 
-def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tuple[Ints | None, int]:
+def independent_weights(q: Floats, basis: list[Vector], smear: float) -> tuple[Ints | None, int]:
     """Integer weights near a perfectly private mechanism whose rows all lie in the lattice; None if one is negative.
 
     The lattice holds the constant row, so all rows but one are moved to lattice points nearby and the last is what
@@ -155,10 +151,8 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
     q = (1 - smear) * q + smear / len(q)
     bits = ALIAS_BITS + max(0, (len(q) - 1).bit_length())
     rows = [nearby(basis, [round(float(w)) for w in np.ldexp(row, bits)]) for row in q[:-1]]
-    weights = [*rows, [2**bits - sum(row[x] for row in rows) for x in range(q.shape[1])]]
-    if min(min(row) for row in weights) < 0:
-        return None, bits
-    return np.array(weights, np.int64), bits
+    weights = np.array([*rows, 2**bits - sum(rows, np.zeros(q.shape[1], np.object_))])
+    return (None if (weights < 0).any() else weights.astype(np.int64)), bits
 
 
 # --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
