@@ -23,7 +23,7 @@ from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import TRIED, Sources, bisected, least_epsilon_for, lost
+from sfumato.optimise.loss.sources import ATTEMPTED, Sources, bisected, least_epsilon_for, lost
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
@@ -125,6 +125,14 @@ def _budget(budget: float, *, share: bool) -> float:
     return value
 
 
+def _measured(sources: Any, distance: Any, values: Any, outputs: Any) -> tuple[Sources, Alphabet, Distance, float]:
+    """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
+    within = sources_of(sources)
+    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
+    measure = measured(useful, distance, values, outputs)
+    return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
+
+
 def _about_secret(sources: Any, about: str | None) -> bool:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
@@ -157,12 +165,9 @@ def least_epsilon(
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
-    within = sources_of(sources)
-    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
-    measure = measured(useful, distance, values, outputs)
+    within, useful, measure, least = _measured(sources, distance, values, outputs)
     exact = measure.name == "hamming" and outputs is None
     budget = _budget(budget, share=exact)
-    least = within.worst(measure.matrix.min(axis=1))[0]
     if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
     if exact:
@@ -205,7 +210,7 @@ def _dual(
 
     low, made = bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(TRIED[-1])[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -219,11 +224,8 @@ def least_leakage(
     >>> round(least_leakage([[0.7, 0.3]], budget=0.1).information, 6)
     0.285781
     """
-    within = sources_of(sources)
-    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
-    measure = measured(useful, distance, values, outputs)
+    within, _, measure, least = _measured(sources, distance, values, outputs)
     matrix, budget = measure.matrix, _budget(budget, share=measure.name == "hamming")
-    least = within.worst(matrix.min(axis=1))[0]
     if least > budget:
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")

@@ -22,7 +22,7 @@ from sfumato.tolerances import SUMS_TO_ONE
 from sfumato.uncertainty.sets import UncertaintySet
 
 LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
-TRIED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
+ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +219,7 @@ def least_epsilon_for(
 
     low, q = bisected(tried, budget, tolerance)
     if q is None:
-        raise InputError(f"no mechanism below ε = {TRIED[-1]} meets the budget {budget}.")
+        raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
     return low, q
 
 
@@ -232,7 +232,7 @@ def bisected(
     between the two, which is as close as a solver gets.
     """
     low = 0.0
-    for high in TRIED:
+    for high in ATTEMPTED:
         value, bound, made = tried(high)
         if value <= budget:
             break
