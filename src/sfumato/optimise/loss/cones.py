@@ -7,7 +7,7 @@ So the programme is written in what is left after cancelling, with a = p_s/C, β
 f = a^{1/3}(T + φ), √(Lf) ≥ a^{2/3}(T + ω), and k = ν − Q1 or ν + e^ε Q2, so that x = L + k:
 h² ≤ L (k − 2h), Σ p h ≥ 0; φ² ≤ T (ω − 2φ); (λ − φ)²/4 ≤ (σ − ω)(2T + σ + ω), σ = (λ + φ)/2;
 a1 φ1 + a2 φ2 ≥ β T ≥ Σ_i (a_i λ_i + ν_i). With r = √β the variables are T r, λ/r, φ/r, ω/r and l = L r, all of
-one size. Cells with p = 0 keep x ≥ 0.
+one size. Where p = 0 the cone alone remains: some h has h² ≤ L (k − 2h) iff x ≥ 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.optimise.arrays import REPAIRED, Bools, Floats, Ints
+from sfumato.optimise.arrays import REPAIRED, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme
 from sfumato.optimise.law_programme import LawProgramme
@@ -30,16 +30,14 @@ Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to memb
 
 @dataclass(frozen=True, slots=True)
 class ConeCells:
-    """Which row holds x of cell [k, u], how k enters it, and whether it is a cone: enough to read the price of x."""
+    """The first row of the cone of cell [k, u], and how k enters it: enough to read the price of x."""
 
     row: Ints
     scale: Floats
-    curved: Bools
 
     def prices(self, z: Floats) -> Floats:
         """Multipliers of x: k enters the first row of a cone with +scale and the second with −scale."""
-        second = np.where(self.curved, z[np.minimum(self.row + 1, len(z) - 1)], 0.0)
-        return np.asarray(np.maximum(self.scale * (z[self.row] - second), 0.0))
+        return np.asarray(np.maximum(self.scale * (z[self.row] - z[self.row + 1]), 0.0))
 
 
 @dataclass(slots=True)
@@ -50,24 +48,14 @@ class LossProgramme(ConicProgramme):
 
     def cells(self, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats) -> ConeCells:
         """l ≤ r·(Σ_u p √x)², x = l/r + ν + Σ values·Q ≥ 0; p[k, u], columns and values [k, u, terms]."""
-        curved = p > 0.0
-        row, scale = np.zeros(p.shape, dtype=np.int64), np.zeros(p.shape)
-        pair, cell = np.nonzero(~curved)
-        if len(pair):
-            kept = [(columns[pair, cell, i], r[pair] * values[pair, cell, i]) for i in range(columns.shape[2])]
-            row[pair, cell] = self.hold([(length[pair], np.ones(len(pair))), (nu[pair], r[pair]), *kept])
-            scale[pair, cell] = r[pair]
-        pair, cell = np.nonzero(curved)
-        if len(pair):
-            h, share = self.fresh(len(pair)), 1.0 / np.sqrt(r[pair])
-            kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
-            row[pair, cell] = self.products(
-                [(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, np.ones(len(pair)))]
-            )
-            scale[pair, cell] = share
-            heads, line = np.unique(pair, return_inverse=True)
-            self.nonnegative(line, h, p[pair, cell], np.zeros(len(heads)))
-        return ConeCells(row, scale, curved)
+        pair, cell = (x.ravel() for x in np.indices(p.shape))
+        h, one, share = self.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
+        kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
+        row = self.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
+        if (live := np.flatnonzero(p.ravel())).size:
+            heads, line = np.unique(pair[live], return_inverse=True)
+            self.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
+        return ConeCells(row.reshape(p.shape), share.reshape(p.shape))
 
     def side(self, y: Ints, s: Ints, factor: float, r: Floats) -> tuple[Ints, Ints, ConeCells]:
         """ν, l and cells of factor·Q(y|s,·) for every entry."""

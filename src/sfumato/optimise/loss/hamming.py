@@ -1,12 +1,13 @@
 """The Hamming distance, exactly [003; errata], and the least worst-case information for a budget of any distance.
 
 e^{ε*} = min { 1 + (M − 1 − ΣD_j)/min_i D_i : D ∈ [0,1]^M, P·D ≤ budget for all P, ΣD ≤ M − 1 }, D_i = 1 − Q(i|i).
-With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥ 1, z ≤ τ, P·z ≤ budget·τ, Σz ≤ (M−1)τ.
+Read the other way it is linear: the least max_P P·D at a level has (e^ε − 1)·min D + ΣD ≥ M − 1.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -66,32 +67,22 @@ def loss_at(p: Floats, e: float) -> float:
 
 
 def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, float]:
-    """A mechanism of level ε*, for any set of sources, and a proved bound: the linear program above, with sources added
-    as they are violated.
+    """A mechanism of level ε*, for any set of sources, and a proved bound: from below, as Newton would.
 
-    Often the worst source is one at which the best constant just meets the budget: there the bound of a single source
-    jumps to ε = 0, and a solver's digits decide on which side it lies. What the best constant loses, 1 − max p, is
-    concave, so it is known how much of a source where that exceeds the budget puts it on the right one.
+    At a level that is too small the mixture of sources that proves the least loss needs a greater one, and nothing
+    below that one meets the budget; the last of them is ε*.
     """
-    m, free = sources.size, _least_losses(sources, 0.0)
-    if free.value <= budget + DUST:  # by constant laws; those that give one letter always are at the programme's edge
-        return attaining(free.made, 0.0), 0.0
-    lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
-    lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
-    lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
-    rows = MemberRows(lp, lambda p: np.append(p, -budget))
-
-    def respond(fresh: Floats) -> Response:
-        solution, p = rows.solve(fresh)
-        levels = np.clip(solution.x[:m] / solution.x[m], 0.0, 1.0)
-        short = max(0.0, budget - 1.0 + float(p.max())) + 4.0 * m * UNIT
-        trace = min(1.0, short / (short + max(0.0, free.bound - budget)))
-        return Response(levels, (levels,), level_at((1.0 - trace) * p + trace * free.source, budget), p)
-
-    found = against(sources, respond, lambda spent, _: spent <= budget * (1.0 + TIDY))
-    levels = found.made * min(1.0, budget / found.value) if found.value > 0.0 else found.made
-    e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
-    return attaining(levels, np.log(e)), float(np.log(min(found.bound, e)))
+    e, found = 1.0, _least_losses(sources, 0.0)
+    while found.value > budget * (1.0 + TIDY) + DUST * (e == 1.0):  # constant laws that just meet it need no level
+        needed = level_at(found.source, budget)
+        if not needed > e:
+            break
+        e, found = needed, _least_losses(replace(sources, members=found.members), float(np.log(needed)))
+    if e == 1.0:
+        return attaining(found.made, 0.0), 0.0
+    levels = found.made * min(1.0, budget / found.value)
+    reached = 1.0 + max(0.0, sources.size - 1.0 - levels.sum()) / levels.min()
+    return attaining(levels, np.log(reached)), float(np.log(min(e, reached)))
 
 
 def least_hamming(sources: Sources, epsilon: float) -> tuple[Floats, float]:
@@ -101,7 +92,7 @@ def least_hamming(sources: Sources, epsilon: float) -> tuple[Floats, float]:
 
 
 def _least_losses(sources: Sources, epsilon: float) -> Settled:
-    """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
+    """min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
     m = sources.size
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))

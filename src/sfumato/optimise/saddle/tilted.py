@@ -230,10 +230,11 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
 def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
     """Upper bounds of all references after a few steps of p[reference, x], which is moved in place.
 
-    Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as much, and Newton does the rest.
+    Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as much, and Newton does the rest,
+    or all at α = 1.
     """
     problem, scale, upper = SaddleProblem(channel, orders, channel.T), orders.alpha - 1, np.full(len(p), np.inf)
-    for _ in range(CROWD_ROUNDS):
+    for _ in range(CROWD_ROUNDS if scale > 0 else 0):
         q, means, total = problem.best_output(p)
         r, value = (q / means) @ problem.powers, total / orders.theta / scale
         above = np.log(np.maximum(r.max(axis=1), 1.0)) + 1e-14
