@@ -188,8 +188,8 @@ def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
 
 
 # --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
-# All references climb together by multiplicative steps (two matrix products a round) until one stands out. Newton's
-# method finishes the most promising ones.
+# All references climb together by multiplicative steps (two matrix products a round). A reference stays where its upper
+# bound falls below the best value. Newton's method finishes the most promising ones.
 
 
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
@@ -228,7 +228,7 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
 
 
 def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
-    """Upper bounds of all references after a few steps of p[reference, x], which is moved in place.
+    """Upper bounds of all references after a few steps of p[reference, x], each moved in place while it may be best.
 
     Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as much, and Newton does the rest,
     or all at α = 1.
@@ -238,8 +238,9 @@ def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
         q, means, total = problem.best_output(p)
         r, value = (q / means) @ problem.powers, total / orders.theta / scale
         above = np.log(np.maximum(r.max(axis=1), 1.0)) + 1e-14
-        upper = np.minimum(upper, value + above / scale + 1e-14)
-        if np.count_nonzero(upper > value.max()) <= 1:
+        upper = value + above / scale + 1e-14
+        still = upper > value.max()
+        if np.count_nonzero(still) <= 1:
             break
-        p[:] = moved(orders, p, (r - 1) / scale)
+        p[still] = moved(orders, p, (r - 1) / scale)[still]
     return upper
