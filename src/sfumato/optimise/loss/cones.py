@@ -66,6 +66,19 @@ class LossProgramme(ConicProgramme):
         p = problem.conditional[s]
         return nu, length, self.cells(p, r, nu, length, columns, np.full((count, us, 1), factor))
 
+    def stretched(self, t: Ints, length: Ints, a: Floats, beta: Floats) -> tuple[Ints, Ints]:
+        """λ and φ with L = a(T + λ) and f = a^{1/3}(T + φ), f³ ≤ T² L, for every entry."""
+        lam, phi, omega = (self.fresh(len(t)) for _ in range(3))
+        one, half, r = np.ones(len(t)), np.full(len(t), 0.5), np.sqrt(beta)
+        self.hold([(length, one), (t, -a), (lam, -a * beta)], equal=True)
+        self.products([(t, one)], [(omega, one), (phi, -2.0 * one)], [(phi, r)])
+        self.products(
+            [(lam, half), (phi, half), (omega, -one)],
+            [(t, 2.0 * one), (lam, half * beta), (phi, half * beta), (omega, beta)],
+            [(lam, half * r), (phi, -half * r)],
+        )
+        return lam, phi
+
 
 # --- constraints: each is put into the programme, and reads members of F with their prices from its multipliers -------
 
@@ -85,26 +98,17 @@ def at_centre(programme: LossProgramme) -> Reader:
 
 def exactly(programme: LossProgramme, pairs: PairIndex) -> Reader:
     """All cones of the listed pairs."""
-    (y, s1, s2), problem = pairs, programme.problem
-    mass, slack = problem.marginal, problem.slack
-    one, c = np.ones(len(y)), slack + mass[s1] + mass[s2]
-    beta = slack / c
-    r = np.sqrt(beta)
-    t = programme.fresh(len(y))
+    (y, s1, s2), problem, mass = pairs, programme.problem, programme.problem.marginal
+    one, c = np.ones(len(y)), problem.slack + mass[s1] + mass[s2]
+    beta = problem.slack / c
+    t, r = programme.fresh(len(y)), np.sqrt(beta)
     spent: list[tuple[Ints, Floats]] = [(t, one)]
     earned: list[tuple[Ints, Floats]] = [(t, -one)]
     cells = []
     for s, factor in ((s1, -1.0), (s2, float(np.exp(problem.epsilon)))):
-        a, half = mass[s] / c, 0.5 * one
+        a = mass[s] / c
         nu, length, priced = programme.side(y, s, factor, r)
-        lam, phi, omega = (programme.fresh(len(y)) for _ in range(3))
-        programme.hold([(length, one), (t, -a), (lam, -a * beta)], equal=True)
-        programme.products([(t, one)], [(omega, one), (phi, -2.0 * one)], [(phi, r)])
-        programme.products(
-            [(lam, half), (phi, half), (omega, -one)],
-            [(t, 2.0 * one), (lam, half * beta), (phi, half * beta), (omega, beta)],
-            [(lam, half * r), (phi, -half * r)],
-        )
+        lam, phi = programme.stretched(t, length, a, beta)
         spent += [(lam, -a), (nu, -1.0 / r)]
         earned.append((phi, a))
         cells.append(priced)
@@ -212,16 +216,15 @@ def solve_by_cones(problem: LossProblem, *, exact: PairIndex | None = None, budg
     readers = _private(programme, exact)
     answer = programme.solve(cost, tolerance=REPAIRED, budget=budget)
     source = problem.p if judge is None else judge(answer.z)
-    cuts, weights = PairCuts.none(problem.p.shape[1]), np.zeros(0)
+    cuts, proof, weights = PairCuts.none(problem.p.shape[1]), LawProgramme(), list[Floats]()
+    proof.laws(problem.cost(source))
     for read in readers:
         more, prices = read(answer.z)
-        cuts, weights = cuts + more, np.concatenate([weights, prices])
-    proof = LawProgramme()
-    proof.laws(problem.cost(source))
-    proof.at_most(cuts.rows(problem))
+        proof.at_most(more.rows(problem))
+        cuts, weights = cuts + more, [*weights, np.maximum(prices, 0.0)]
     q = problem.columns(answer.x)
     private = mended(problem, q)
-    bound = proof.bound(np.maximum(weights, 0.0))
+    bound = proof.bound(np.concatenate([*weights, np.zeros(0)]))
     return LeastLoss(private, problem.distortion(private)[0], bound, "cones", cuts, source, q)
 
 

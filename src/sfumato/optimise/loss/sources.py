@@ -71,6 +71,7 @@ class Sources:
 
 CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
 Found = TypeVar("Found")
+Trial = Callable[[float], tuple[float, float, Found]]  # ε ↦ a loss, a bound of it, and what has this loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,13 +224,10 @@ def least_epsilon_for(
     return low, q
 
 
-def bisected(
-    tried: Callable[[float], tuple[float, float, Found]], budget: float, tolerance: float
-) -> tuple[float, Found | None]:
+def bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
     """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
 
-    tried(ε) is a loss that is reached, one that is proved to be out of reach, and what reaches it; the budget may lie
-    between the two, which is as close as a solver gets.
+    The budget may lie between loss and bound, which is as close as a solver gets.
     """
     low = 0.0
     for high in ATTEMPTED:
