@@ -11,6 +11,7 @@ from scipy.special import xlogy
 from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
+from sfumato.optimise.master import FLOOR
 from sfumato.tolerances import UNIT
 
 
@@ -148,10 +149,6 @@ class Branches:
 # --- columns by search, until branch and bound proves that there are no more ------------------------------------------
 
 
-SEARCHING = 0.2  # share of what is left that one round of local search may take
-FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros are not final
-
-
 def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Cover:
     """max Σ_y α_y f(v_y), f(v) = Σ v log v, over mixtures Σ α_y v_y = mean of points of {v ≥ 0, Σv = 1, A v ≤ 0}.
 
@@ -167,26 +164,25 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     while len(fresh):
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
         weights, prices, _ = master.solve()
-        if budget.over:
-            break
-        fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))
-        if len(fresh) == 0:
+        fresh = _searched(piece, prices, master.points, weights, random, budget.part())
+        if len(fresh) == 0 or budget.over:
             branches = Branches(piece, prices, gap)
             top = branches.run(high, budget, 4 * size)
             lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
             bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
             fresh = _improving(prices, np.array(branches.found).reshape(-1, size))
+        if budget.over:
+            break
     alpha, points = master.mixture(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
     return Cover(alpha, points, value, prices, max(bound, value))
 
 
-def _climbed(piece: Slice, prices: Floats, point: Floats, floor: float) -> Floats:
-    """Follow the linearisation of f − λ to a vertex that is its own maximiser; `floor` keeps zeros from being final."""
-    full = np.ones(piece.size)
-    value = -np.inf
+def _climbed(piece: Slice, prices: Floats, point: Floats) -> Floats:
+    """Follow the linearisation of f − λ to a vertex that is its own maximiser; a floor keeps zeros from being final."""
+    value, none, full = -np.inf, np.zeros(piece.size), np.ones(piece.size)
     while True:  # each turn but the last gains; three or four are the rule
-        met, _ = piece.best(np.log(np.maximum(point, floor)) - prices, np.zeros(piece.size), full)
+        met, _ = piece.best(np.log(np.maximum(point, FLOOR)) - prices, none, full)
         if met is None:
             return point
         other = _tidy(met)
@@ -202,11 +198,9 @@ def _searched(
     """Vertices with positive reduced worth, climbed to from every coordinate and from mixtures of columns in use."""
     found: list[Floats] = []
     used = points[weights > DUST]
-    starts = [0.9 * unit + 0.1 * points[0] for unit in np.eye(piece.size)]
-    for _ in range(piece.size // 2):
-        starts.append(random.dirichlet(np.full(len(used), 0.3)) @ used)
-    for floor, start in zip(np.tile(FLOORS, len(starts)), starts, strict=False):
-        found.append(_climbed(piece, prices, start, floor))
+    mixtures = random.dirichlet(np.full(len(used), 0.3), piece.size // 2) @ used
+    for start in np.concatenate([0.9 * np.eye(piece.size) + 0.1 * points[0], mixtures]):
+        found.append(_climbed(piece, prices, start))
         if budget.over:
             break
     return _improving(prices, np.array(found))

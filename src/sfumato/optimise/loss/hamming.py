@@ -73,7 +73,7 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, floa
     below that one meets the budget; the last of them is ε*.
     """
     e, found = 1.0, _least_losses(sources, 0.0)
-    while found.value > budget * (1.0 + TIDY) + DUST * (e == 1.0):  # constant laws that just meet it need no level
+    while found.value > budget + DUST:
         needed = level_at(found.source, budget)
         if not needed > e:
             break

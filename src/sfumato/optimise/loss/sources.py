@@ -33,13 +33,6 @@ class Sources:
     worst: Callable[[Floats], tuple[float, Floats]]
     """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
 
-    def __post_init__(self) -> None:
-        p = self.members
-        if p.ndim != 2 or p.size == 0:
-            raise InputError("the source set is empty: give at least one distribution.")
-        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
-            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
-
     @property
     def size(self) -> int:
         """M, the number of letters."""
@@ -48,6 +41,10 @@ class Sources:
     @staticmethod
     def listed(p: Floats) -> Sources:
         """Finitely many distributions (or their convex hull: the same thing here [003, Lemma 2])."""
+        if p.ndim != 2 or p.size == 0:
+            raise InputError("the source set is empty: give at least one distribution.")
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
+            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
 
         def worst(c: Floats) -> tuple[float, Floats]:
             values = p @ c

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -75,15 +76,11 @@ def least_distortion(
     seen = names if given is None else _seen(programme, names, given)
     for limit in limits:
         sums += _imposed(programme, seen, limit)
-
-    def levels(channel: Floats) -> tuple[float, ...]:
-        about = channel if given is None else channel @ given.T
-        return tuple(level(limit, about) for limit in limits)
+    levels, most = partial(_levels, limits, level, given), [goal(limit.level) for limit in limits]
 
     def inside(x: Floats) -> Floats:
         """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
         q = swept(x[names], cost)
-        most = [goal(limit.level) for limit in limits]
         return blended(q, q.mean(axis=1), lambda q: all(np.array(levels(q)) <= most), DUST)
 
     def lost(channel: Floats) -> float:
@@ -96,6 +93,14 @@ def least_distortion(
         bound, vertex = sharpened(programme, sums, answer.x, lost(best), bound, budget.part(1.0, SHARPENING))
         best = min(best, inside(vertex), key=lost)
     return LeakingChannel(best, lost(best), bound, levels(best), answer.status)
+
+
+def _levels(
+    limits: Sequence[LeakageLimit], level: Level, given: Floats | None, channel: Floats
+) -> tuple[float, ...]:
+    """The certified levels of a channel, about its input or about the secret."""
+    about = channel if given is None else channel @ given.T
+    return tuple(level(limit, about) for limit in limits)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
