@@ -120,15 +120,13 @@ def named(column: str, points: Floats) -> Column:
     raise InputError("outputs must be different numbers.")
 
 
-def _own(useful: Alphabet, column: str) -> Column:
-    if len(useful.columns) == 1:
-        return replace(useful.columns[0], cuts=None, other=None)
-    return Column.of(column, [useful.text(i) for i in range(useful.size)])
-
-
 def _labels(column: str, outputs: Any, size: int, useful: Alphabet) -> Column:
+    if outputs is None and size != useful.size:
+        return Column.of(column, [f"y{y}" for y in range(size)])
+    if outputs is None and len(useful.columns) == 1:
+        return replace(useful.columns[0], cuts=None, other=None)
     if outputs is None:
-        return _own(useful, column) if size == useful.size else Column.of(column, [f"y{y}" for y in range(size)])
+        return Column.of(column, [useful.text(i) for i in range(size)])
     shown = [str(x) for x in outputs]
     if len(shown) != size:
         raise InputError(f"outputs must name each of the {size} outputs, got {len(shown)}.")
