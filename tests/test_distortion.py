@@ -18,7 +18,7 @@ from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.cones import solve_by_cones
-from sfumato.optimise.loss.least_loss import losses, solve_by_cuts, solve_by_growing_cones
+from sfumato.optimise.loss.least_loss import solve_by_cuts, solve_by_growing_cones
 from sfumato.optimise.loss.problem import LossProblem, all_pairs, mended
 from sfumato.uncertainty.chi_square import greatest_mean, spread_of
 
@@ -36,11 +36,11 @@ def sampled(seed, s=3, u=4, n=200, weight=0.5):
 
 def over(ball, epsilon=0.5, robust_utility=False):
     """The problem of squares, with privacy over the ball."""
-    return LossProblem(ball.joint.p, ball.radius, epsilon, squares(ball.joint.shape[1]), True, robust_utility)
+    return LossProblem(ball, ball if robust_utility else sf.Exactly(ball.joint), epsilon, squares(ball.joint.shape[1]))
 
 
 def worst_ratio(problem, q):
-    return problem.worst(q).ratio.max(initial=1.0)
+    return problem.worst(q)[1].max(initial=1.0)
 
 
 def designed(ball, epsilon=0.5, robust=(True, False), **options):
@@ -56,7 +56,7 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
     mass, slack = problem.marginal, problem.slack
     q = np.random.default_rng(seed).dirichlet(np.ones(3), size=(3, 4)).transpose(2, 0, 1)
     q = 0.9 * np.round(q * 1.4) + 0.1 / 3 if tied else q
-    worst = problem.worst(q, all_pairs(3, 3))
+    worst, ratio = problem.worst(q, all_pairs(3, 3))
 
     def size(r, s):
         return np.sqrt(np.where(joint.p[s] > 0, joint.p[s] ** 2 / np.maximum(r, 1e-300), 0).sum(1))
@@ -70,14 +70,14 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
 
     splits = np.sin(np.linspace(0.1, 1.47, 8)) ** 2
     grid = np.max([extreme(worst.s1, 1, x) / extreme(worst.s2, -1, 1 - x) for x in splits], axis=0)
-    assert np.all(grid <= worst.ratio * (1 + 1e-6)) and np.all(grid >= worst.ratio * 0.95)
+    assert np.all(grid <= ratio * (1 + 1e-6)) and np.all(grid >= ratio * 0.95)
 
 
 def test_the_worst_pair_agrees_with_brute_force():
     joint = sampled(5, 2, 3, 60)
     problem = over(sf.ChiSquareBall(joint))
     q = np.random.default_rng(5).dirichlet(np.ones(2), size=(2, 3)).transpose(2, 0, 1)
-    found = problem.worst(q, (np.array([0]), np.array([0]), np.array([1]))).ratio[0]
+    found = problem.worst(q, (np.array([0]), np.array([0]), np.array([1])))[1][0]
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
@@ -163,19 +163,19 @@ def test_bounds_that_cones_leave_loose_are_proved_by_cuts():
 
 
 def test_the_answers_of_a_curve_are_those_of_its_levels_one_by_one():
-    joint = sampled(5, 3, 4, 4000)
-    for robust in ((True, True), (False, True)):
-        base = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.0, squares(4), *robust)
-        levels = (1.7, 0.2, 0.6)
-        for epsilon, found in zip(levels, losses(base, levels, tolerance=1e-5, seconds=60.0), strict=True):
+    ball = sf.ChiSquareBall(sampled(5, 3, 4, 4000))
+    for robust in (True, False):
+        curve = sf.tradeoff(ball, (1.7, 0.2, 0.6), values=range(4), robust_privacy=robust, robust_utility=True, tolerance=1e-5)
+        base = replace(over(ball, robust_utility=True), within=ball if robust else sf.Exactly(ball.joint))
+        for epsilon, value, bound in zip((0.2, 0.6, 1.7), curve.value, curve.bound, strict=True):
             alone = solve_by_cones(replace(base, epsilon=epsilon))
-            assert np.isclose(found.value, alone.value, rtol=1e-5) and found.bound <= alone.value * (1 + 1e-9)
-            assert found.value - found.bound <= 1e-5 * found.value
+            assert np.isclose(value, alone.value, rtol=1e-5) and bound <= alone.value * (1 + 1e-9)
+            assert value - bound <= 1e-5 * value
 
 
 def test_small_balls_do_not_blunt_the_cones():
     joint = sampled(4, n=10**6)
-    problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.3, squares(4) / 3)
+    problem = LossProblem(sf.ChiSquareBall(joint), sf.Exactly(joint), 0.3, squares(4) / 3)
     found = solve_by_cones(problem)
     assert found.value - found.bound <= 2e-6 * found.value
 
@@ -369,7 +369,7 @@ def test_labels_that_are_no_numbers_need_values():
         sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", values=[0, 1], recoverable=True)
     with pytest.raises(sf.InputError, match="rldp"):
         sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", notion="ldp", values=[0, 1])
-    assert problem_of(Task(sf.Exactly(joint), 1.0), measured(joint.useful, "squared", [0, 1]), (True, True)).radius == 0
+    assert problem_of(Task(sf.Exactly(joint), 1.0), measured(joint.useful, "squared", [0, 1]), (True, True)).privacy_radius == 0
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-7])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,30 +61,32 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
         if distance not in NAMES:
             raise unknown("a distance", distance, NAMES)
         if distance == "hamming":
-            found = _by_function(useful, column, lambda u, y: str(u) != str(y), None, outputs)
-            return replace(found, name="hamming")
+            return _by_function(useful, column, lambda u, y: str(u) != str(y), None, outputs, distance)
         numbers = letters(useful) if numbers is None else numbers
-        points = _grid(outputs, numbers)
-        answers = _own(useful, column) if outputs is None else named(column, points)
-        d = _checked(NUMERIC[distance](numbers[:, None], points[None, :]), useful)
-        return Distance(d, answers, numbers, points, distance)
+        return _by_function(useful, column, NUMERIC[distance], numbers, outputs, distance)
     if callable(distance):
-        return _by_function(useful, column, distance, numbers, outputs)
+        return _by_function(useful, column, distance, numbers, outputs, "function")
     matrix = _checked(_numbers(distance, "distance", 2), useful)
     return Distance(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers)
 
 
-def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats | None, outputs: Any) -> Distance:
-    first: Sequence[Any] = [str(x) if x is not None else x for x in useful.labels] if numbers is None else list(numbers)
-    points = None if numbers is None else _grid(outputs, numbers)
-    second = first if outputs is None else list(outputs) if points is None else list(points)
+def _by_function(
+    useful: Alphabet, column: str, distance: Callable[[Any, Any], Any], numbers: Floats | None, outputs: Any, name: str
+) -> Distance:
+    """Of numbers, if there are any, or of labels."""
+    if numbers is None:
+        points, first = None, [None if x is None else str(x) for x in useful.labels]
+        second = first if outputs is None else list(outputs)
+    else:
+        points, first = _grid(outputs, numbers), list(numbers)
+        second = list(points)
     try:
         matrix = np.array([[float(distance(u, y)) for y in second] for u in first])
     except (TypeError, ValueError) as error:
         raise InputError(f"the distance function must return a number for every pair of values: {error}.") from None
     own = points is None or outputs is None
     answers = _labels(column, outputs, len(second), useful) if own else named(column, np.asarray(points))
-    return Distance(_checked(matrix, useful), answers, numbers, points, "function")
+    return Distance(_checked(matrix, useful), answers, numbers, points, name)
 
 
 def letters(useful: Alphabet) -> Floats:
@@ -118,15 +120,13 @@ def named(column: str, points: Floats) -> Column:
     raise InputError("outputs must be different numbers.")
 
 
-def _own(useful: Alphabet, column: str) -> Column:
-    if len(useful.columns) == 1:
-        return replace(useful.columns[0], cuts=None, other=None)
-    return Column.of(column, [useful.text(i) for i in range(useful.size)])
-
-
 def _labels(column: str, outputs: Any, size: int, useful: Alphabet) -> Column:
+    if outputs is None and size != useful.size:
+        return Column.of(column, [f"y{y}" for y in range(size)])
+    if outputs is None and len(useful.columns) == 1:
+        return replace(useful.columns[0], cuts=None, other=None)
     if outputs is None:
-        return _own(useful, column) if size == useful.size else Column.of(column, [f"y{y}" for y in range(size)])
+        return Column.of(column, [useful.text(i) for i in range(size)])
     shown = [str(x) for x in outputs]
     if len(shown) != size:
         raise InputError(f"outputs must name each of the {size} outputs, got {len(shown)}.")

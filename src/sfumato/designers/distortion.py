@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
 LEAST_APART = 1e-3  # of the range of values: chosen outputs closer than this are one
-CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
+CHOOSING = 3  # rounds in which chosen outputs are moved to where they are cheapest
 FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
 
 
@@ -49,6 +49,20 @@ def distortion(
     is that of the sealed mechanism: at P̂, or the worst over the set with robust_utility=True. The bound holds for
     every mechanism with these outputs.
     """
+    _check(task, robust_privacy, engine, tolerance, outputs)
+    chosen, robust = isinstance(outputs, str), (robust_privacy, robust_utility)
+    measure = measured(task.joint.useful, distance, values, None if chosen else outputs)
+    budget = Budget.of(time_limit or LIMIT)
+
+    def nearest(measure: Distance, budget: Budget) -> LeastLoss:
+        return least_loss(problem_of(task, measure, robust), engine=engine, tolerance=tolerance, budget=budget)
+
+    if chosen:
+        measure = _chosen(task, measure, nearest, budget)
+    return _drafted(task, measure, nearest(measure, budget), robust, chosen)
+
+
+def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outputs: Any) -> None:
     if task.notion != "rldp":
         wanted = option("--notion rldp", "notion='rldp'")
         raise InputError(f"distortion is for {wanted}", value=task.notion)
@@ -60,25 +74,14 @@ def distortion(
         raise unknown("an engine", engine, ENGINES)
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance must be positive and below 1, got {tolerance!r}.")
-    chosen = isinstance(outputs, str)
-    if chosen and outputs != "chosen":
+    if isinstance(outputs, str) and outputs != "chosen":
         raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")
-    measure = measured(task.joint.useful, distance, values, None if chosen else outputs)
-    narrowed = task if robust_privacy else replace(task, within=Exactly(task.joint))
-    options: dict[str, Any] = {"engine": engine, "tolerance": tolerance}
-    budget = Budget.of(time_limit or LIMIT)
-    robust = (robust_privacy, robust_utility)
-    if chosen:
-        measure = _chosen(task, measure, robust, budget, options)
-    answer = _solved(task, measure, robust, budget, options)
-    return _drafted(narrowed, task, measure, answer, robust, chosen)
 
 
 def problem_of(task: Task, measure: Distance, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
-    radius = math.inf if isinstance(task.within, Anything) else getattr(task.within, "radius", 0.0)
-    matrix = measure.matrix / unit_of(task, measure)
-    return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
+    within, judged = (task.within if asked else Exactly(task.joint) for asked in robust)
+    return LossProblem(within, judged, task.epsilon, measure.matrix / unit_of(task, measure), task.reads == "both")
 
 
 def unit_of(task: Task, measure: Distance) -> float:
@@ -86,20 +89,10 @@ def unit_of(task: Task, measure: Distance) -> float:
     return float((task.joint.p_useful @ measure.matrix).min()) or float(measure.matrix.max()) or 1.0
 
 
-def _solved(
-    task: Task, measure: Distance, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
-) -> LeastLoss:
-    problem = problem_of(task, measure, robust)
-    answer, scale = least_loss(problem, budget=budget, **options), unit_of(task, measure)
+def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool) -> Draft:
     least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
-    return replace(answer, value=answer.value * scale, bound=max(answer.bound * scale, least))
-
-
-def _drafted(
-    narrowed: Task, task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool
-) -> Draft:
-    q, measure = measure.seen(answer.q)
-    judged = task.within if robust[1] else task.joint
+    bound = max(answer.bound * unit_of(task, measure), least)
+    (q, measure), judged = measure.seen(answer.q), task.within if robust[1] else task.joint
 
     def loss(mechanism: Mechanism) -> float:
         return expected_distortion(mechanism, judged, measure.matrix)
@@ -111,13 +104,13 @@ def _drafted(
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
     details = {"problem": FOUR[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
     return Draft(
-        Table(q, task.rows), "distortion", answer.bound, tuple(notes), details, score=loss, answers=measure.answers,
-        task=narrowed, unit="of distance",
+        Table(q, task.rows), "distortion", bound, tuple(notes), details, score=loss, answers=measure.answers,
+        task=task if robust[0] else replace(task, within=Exactly(task.joint)), unit="of distance",
     )
 
 
 def _chosen(
-    task: Task, measure: Distance, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
+    task: Task, measure: Distance, nearest: Callable[[Distance, Budget], LeastLoss], budget: Budget
 ) -> Distance:
     """Outputs where they are cheapest: from a finer grid, moved to the mean or median of what they stand for.
 
@@ -130,10 +123,9 @@ def _chosen(
     own = np.unique(measure.values)
     grid = np.unique(np.concatenate([own, (own[1:] + own[:-1]) / 2]))
     for _ in range(CHOOSING):
-        found = _solved(task, measure.at(grid), robust, budget.part(1 / (CHOOSING + 1)), options)
-        live = found.q.max(axis=1) > GHOST
-        moved = _centres(task, found.q[live], measure, grid[live])
-        grid = _apart(own, moved)
+        q = nearest(measure.at(grid), budget.part(1 / (CHOOSING + 1))).q
+        live = q.max(axis=1) > GHOST
+        grid = _apart(own, _centres(task, q[live], measure, grid[live]))
     return measure.at(grid)
 
 
@@ -206,7 +198,7 @@ def certified(limit: LeakageLimit, channel: Floats) -> float:
 def _claim(task: Task, limits: list[LeakageLimit], about: str) -> Claim:
     within = Exactly(task.joint) if about == "secret" else None
     first, *rest = (Claim("leakage", one.level, within, one.alpha, one.beta) for one in limits)
-    return Claim("leakage", first.epsilon, within, first.alpha, first.beta, tuple(rest))
+    return replace(first, also=tuple(rest))
 
 
 def _prior(task: Task) -> Floats:

@@ -6,7 +6,9 @@ privacy where ε = 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +35,7 @@ from sfumato.optimise.funnel.posteriors import (
     repaired,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.optimise.funnel.secrecy import best_mutual, kernel, nearby, primitive, reduced
+from sfumato.optimise.funnel.secrecy import Vector, best_mutual, kernel, nearby, reduced
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.outside import meet
 from sfumato.optimise.search import moved
@@ -62,10 +64,7 @@ def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
     χ² ball: the engine's rows, and cuts at the worst distributions. ε = 0 asks for an output independent of S.
     """
-
-    def cone(margin: float) -> Cone:
-        return BeliefCone(task.within, task.epsilon + margin, "useful", below=True)
-
+    cone = partial(BeliefCone, task.within, reads="useful", below=True)
     return _funnel(task, "lip", cone, BeliefCone.MARGIN, best_lip, Budget.of(time_limit), gap)
 
 
@@ -74,10 +73,7 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
 
     The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
     """
-
-    def cone(margin: float) -> Cone:
-        return RatioCone(task.within, task.epsilon + margin, "useful")
-
+    cone = partial(RatioCone, task.within, reads="useful")
     return _funnel(task, "ldp", cone, SEALING, best_ldp, Budget.of(time_limit), gap)
 
 
@@ -88,7 +84,7 @@ def _funnel(
     """The best at P̂, whose bound is for every mechanism that reads X alone; or over the ball, where `cone` at a margin
     above ε is the cone at ε itself."""
     if robust_or_known(task, method):
-        return _over_ball(task, method, cone(0.0), cone(margin), best, budget, gap)
+        return _over_ball(task, method, cone(task.epsilon), cone(task.epsilon + margin), best, budget, gap)
     if task.epsilon == 0.0:
         return perfect(task, method)
     found = best(task.joint.p, task.epsilon, budget, gap=gap)
@@ -97,18 +93,24 @@ def _funnel(
 
 
 def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
-    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by greedy merging and local ascent. A baseline.
+    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by local ascent. A baseline.
 
-    Makhdoumi et al. 2014; Ding and Sadeghi 2019. The promise is about the average: single outputs may tell S outright.
-    The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
+    The funnel of Makhdoumi et al. 2014 and Ding and Sadeghi 2019. The promise is about the average: single outputs may
+    tell S outright. The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
     """
-    if not isinstance(task.within, Exactly):
-        raise InputError(f"mi-funnel is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
+    p = _known(task, "mi-funnel")
     if task.epsilon == 0.0:
         return perfect(task, "mi-funnel")  # no average can hide anything: this is perfect privacy
-    found = best_mutual(task.joint.p, task.epsilon, Budget.of(time_limit))
+    found = best_mutual(p, task.epsilon, Budget.of(time_limit))
     note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
     return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
+
+
+def _known(task: Task, method: str) -> Floats:
+    """p[s, x] of methods that are not for sets."""
+    if not isinstance(task.within, Exactly):
+        raise InputError(f"{method} is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
+    return task.joint.p
 
 
 def perfect(task: Task, method: str) -> Draft:
@@ -131,20 +133,15 @@ def _sealed(task: Task, law: Table) -> Mechanism:
     return Mechanism(law, task.joint.secret, task.joint.useful, "useful", claim=task.claim, joint=task.joint)
 
 
-def independent_rows(joint: Joint) -> list[list[int]]:
+def independent_rows(joint: Joint) -> list[Vector]:
     """A short basis of the integer rows r with Σ_x r(x) p(x|s) the same for every s that occurs."""
     exact, _ = joint.weights()
-    sizes = [int(n) for n in exact.sum(1)]
-    seen = [s for s, n in enumerate(sizes) if n]
-    first = seen[0]
-    equations = [
-        primitive([int(exact[s, x]) * sizes[first] - int(exact[first, x]) * sizes[s] for x in range(exact.shape[1])])
-        for s in seen[1:]
-    ]
-    return reduced(kernel([e for e in equations if any(e)], exact.shape[1]))
+    first, *others = (row for row in exact if row.any())
+    equations = (row * int(first.sum()) - first * int(row.sum()) for row in others)
+    return reduced(kernel([e // math.gcd(*e) for e in equations if e.any()], exact.shape[1]))
 
 
-def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tuple[Ints | None, int]:
+def independent_weights(q: Floats, basis: list[Vector], smear: float) -> tuple[Ints | None, int]:
     """Integer weights near a perfectly private mechanism whose rows all lie in the lattice; None if one is negative.
 
     The lattice holds the constant row, so all rows but one are moved to lattice points nearby and the last is what
@@ -155,10 +152,8 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
     q = (1 - smear) * q + smear / len(q)
     bits = ALIAS_BITS + max(0, (len(q) - 1).bit_length())
     rows = [nearby(basis, [round(float(w)) for w in np.ldexp(row, bits)]) for row in q[:-1]]
-    weights = [*rows, [2**bits - sum(row[x] for row in rows) for x in range(q.shape[1])]]
-    if min(min(row) for row in weights) < 0:
-        return None, bits
-    return np.array(weights, np.int64), bits
+    weights = np.array([*rows, 2**bits - sum(rows, np.zeros(q.shape[1], np.object_))])
+    return (None if (weights < 0).any() else weights.astype(np.int64)), bits
 
 
 # --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
@@ -214,7 +209,7 @@ def srlip(
     mechanism on all attributes, whose bound holds for every product too. The better of the two is sealed and its
     level certified over every J and x^J. joint=True or False asks for or forbids the second.
     """
-    p = _table(task, "srlip")
+    p = _known(task, "srlip").reshape(-1, *attributes(task.joint))
     if p.ndim == 2 and task.epsilon == 0.0:
         return perfect(task, "srlip")
     if task.epsilon == 0.0:
@@ -222,19 +217,17 @@ def srlip(
         return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
     budget = Budget.of(time_limit or LIMIT)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
-    matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
-    if joint or (joint is None and task.joint.useful.size <= TRIED):
-        quick = time_limit is None and joint is None  # as long as the product takes, about
-        direct = joint_design(p, task.epsilon, Budget.of(COLUMNS) if quick else budget, gap=gap)
-        bound = min(bound, direct.bound)
-        more = direct.value / value if value > 0 else float("inf")
-        notes.append(f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each")
-        if direct.value > value:
-            matrix = direct.matrix
-    else:
-        notes.append("no joint design was tried; the bound is H(X)")
     details = {"product": parts.value, "product_level": parts.level}
-    return Draft(Table(matrix, 1), "srlip", bound, tuple(notes), details, fine=True)
+    if not (task.joint.useful.size <= TRIED if joint is None else joint):
+        note = "no joint design was tried; the bound is H(X)"
+        law = Table(whole(parts.mechanisms), 1)
+        return Draft(law, "srlip", task.joint.entropy_useful, (note,), details, fine=True)
+    quick = time_limit is None and joint is None  # as long as the product takes, about
+    direct = joint_design(p, task.epsilon, Budget.of(COLUMNS) if quick else budget, gap=gap)
+    more = direct.value / parts.value if parts.value > 0 else float("inf")
+    note = f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each"
+    law = Table(direct.matrix if more > 1 else whole(parts.mechanisms), 1)
+    return Draft(law, "srlip", min(task.joint.entropy_useful, direct.bound), (note,), details, fine=True)
 
 
 def srlip_paper(task: Task) -> Draft:
@@ -243,26 +236,17 @@ def srlip_paper(task: Task) -> Draft:
     Its claim is what the paper promises; its certificate is the true level. When that exceeds the claim, `release` and
     `verify` refuse the mechanism.
     """
-    p = _table(task, "srlip-paper")
+    p = _known(task, "srlip-paper").reshape(-1, *attributes(task.joint))
     found = paper_product(p, task.epsilon, product_level)
-    labels, proof, law = task.joint, None, Table(whole(found.mechanisms), 1)
     for margin in (0.0, 2.0**-46, 2.0**-40):
-        sealed = law.rounded(None, margin)
-        proof = certificate(Mechanism(sealed, labels.secret, labels.useful, "useful", claim=task.claim), wider=False)
+        sealed = Table(whole(found.mechanisms), 1).rounded(None, margin)
+        proof = certificate(_sealed(task, sealed), wider=False)
         if proof.holds:
             break
-    assert proof is not None
     verdict = "keeps" if proof.holds else "BREAKS"
     true = at_most(proof.level)
     note = f"the paper's composition {verdict} its promise: claimed ε ≤ {task.epsilon:g}, true level {true}"
     return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
-
-
-def _table(task: Task, method: str) -> Floats:
-    """p[s, x¹, …, x^m]."""
-    if not isinstance(task.within, Exactly):
-        raise InputError(f"{method} is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
-    return np.asarray(task.joint.p.reshape(-1, *attributes(task.joint)))
 
 
 def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> Funnel:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,10 @@ from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
-from sfumato.optimise.loss.least_loss import losses
-from sfumato.optimise.loss.sources import Sources, bisected, least_epsilon_for, lost
+from sfumato.optimise.loss.least_loss import least_loss
+from sfumato.optimise.loss.sources import ATTEMPTED, Sources, bisected, least_epsilon_for, lost
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
@@ -48,14 +51,14 @@ def hamming(task: Task) -> Draft:
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     sources = sources_of(task.within)
-    found = least_hamming(sources, task.epsilon)
-    q, measure = measured(task.joint.useful, "hamming").seen(found.q)
+    made, bound = least_hamming(sources, task.epsilon)
+    q, measure = measured(task.joint.useful, "hamming").seen(made)
 
     def loss(mechanism: Mechanism) -> float:
         return expected_distortion(mechanism, task.within, measure.matrix)
 
-    details = {"class": class_of(sources), "levels": found.levels}
-    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=measure.answers,
+    details = {"class": class_of(sources), "levels": 1.0 - np.diag(made)}
+    return Draft(Table(q, 1), "hamming", bound, (), details, score=loss, answers=measure.answers,
                  task=wide, unit="of distance")
 
 
@@ -68,7 +71,6 @@ CLASSES = {
     "III": "Class III: no order of the letters fits every source",
 }
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
-OUT_OF_REACH = 40.0  # nats: a budget that needs more is out of reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +125,14 @@ def _budget(budget: float, *, share: bool) -> float:
     return value
 
 
+def _measured(sources: Any, distance: Any, values: Any, outputs: Any) -> tuple[Sources, Alphabet, Distance, float]:
+    """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
+    within = sources_of(sources)
+    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
+    measure = measured(useful, distance, values, outputs)
+    return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
+
+
 def _about_secret(sources: Any, about: str | None) -> bool:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
@@ -155,18 +165,15 @@ def least_epsilon(
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
-    within = sources_of(sources)
-    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
-    measure = measured(useful, distance, values, outputs)
+    within, useful, measure, least = _measured(sources, distance, values, outputs)
     exact = measure.name == "hamming" and outputs is None
     budget = _budget(budget, share=exact)
-    least = within.worst(measure.matrix.min(axis=1))[0]
     if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
     if exact:
-        found = least_epsilon_hamming(within, budget)
-        return _sealed(found.q, found.bound, measure, within, useful, budget)
-    bound, q = least_epsilon_for(within, measure.matrix, budget, highest=OUT_OF_REACH)
+        q, bound = least_epsilon_hamming(within, budget)
+    else:
+        bound, q = least_epsilon_for(within, measure.matrix, budget)
     return _sealed(q, bound, measure, within, useful, budget)
 
 
@@ -201,9 +208,9 @@ def _dual(
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = bisected(tried, budget, tolerance, OUT_OF_REACH)
+    low, made = bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(OUT_OF_REACH)[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -217,11 +224,8 @@ def least_leakage(
     >>> round(least_leakage([[0.7, 0.3]], budget=0.1).information, 6)
     0.285781
     """
-    within = sources_of(sources)
-    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
-    measure = measured(useful, distance, values, outputs)
+    within, _, measure, least = _measured(sources, distance, values, outputs)
     matrix, budget = measure.matrix, _budget(budget, share=measure.name == "hamming")
-    least = within.worst(matrix.min(axis=1))[0]
     if least > budget:
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
@@ -251,8 +255,7 @@ def tradeoff(
 ) -> Tradeoff:
     """The curve of least distortion at many ε, without sealing each point: values and proved bounds.
 
-    Small tables are solved by cones, each point in a thread of its own; where cutting planes win, each point starts
-    from the cuts of its neighbour, which are members of F and do not contain ε.
+    Each point has a thread of its own, as Clarabel works without the interpreter's lock.
     """
     if not isinstance(within, ChiSquareBall | Exactly):
         kind = getattr(within, "kind", type(within).__name__)
@@ -263,7 +266,11 @@ def tradeoff(
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-    answers = losses(base, points[::-1].tolist(), tolerance=tolerance, seconds=LIMIT)
-    found = [(answer.value * scale, answer.bound * scale) for answer in answers]
-    value, bound = np.array(found[::-1]).T
+
+    def ends(epsilon: float) -> tuple[float, float]:
+        found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
+        return found.value * scale, found.bound * scale
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        value, bound = np.array(list(pool.map(ends, points.tolist()))).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

@@ -34,13 +34,16 @@ def lifted(q: Floats, excess: Callable[[Floats], Floats], rise: float) -> Floats
 
     The excess of a row is the greatest of linear functions of it that fall by `rise` when 1 is added to every entry:
     for R1·Q(y|s1,·) ≤ e R2·Q(y|s2,·) that is e − 1. So m ≥ excess/rise pays for row y, and no row pays for another.
-    Where rounding or a bound of the excess leaves a row just outside, twice as much is paid for what is missing.
+    Where rounding or a bound of the excess leaves a row just outside, twice as much is paid for what is missing. At a
+    rise of 0 (ε = 0) nothing can be paid.
     """
     factor = 1.0
     while factor * UNIT < 1.0:
         over = excess(q)
         if not (over > 0.0).any():
             return q
+        if rise <= 0.0:
+            break
         need = np.where(over > 0.0, np.maximum(factor * over / rise, UNIT * q.max(axis=1)), 0.0)
         q, factor = mixed(q, need), factor * 2
     return None
@@ -59,11 +62,12 @@ def least_share(fits: Callable[[float], bool], first: float = UNIT) -> float:
     return high
 
 
-def blended(q: Floats, constant: Floats, fits: Callable[[Floats], bool], first: float = UNIT) -> Floats:
-    """(1 − η) Q + η q 1ᵀ with the least share η of the law q of outputs that fits."""
+def blended(q: Floats, safe: Floats, fits: Callable[[Floats], bool], first: float = UNIT) -> Floats:
+    """(1 − η) Q + η R with the least share η that fits, for a law R of outputs, or R[y, x]."""
+    safe = safe.reshape(len(q), -1)
 
     def blend(share: float) -> Floats:
-        both = (1.0 - share) * q + share * constant[:, None]
+        both = (1.0 - share) * q + share * safe
         return np.asarray(both / both.sum(axis=0))
 
     return blend(least_share(lambda share: fits(blend(share)), first))

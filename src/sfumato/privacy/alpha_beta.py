@@ -144,7 +144,7 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
     if tau * max(1.0, alpha - 1) < SLIP:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd
-    return np.array([SaddleProblem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])
+    return SaddleProblem(channel, orders, channel.T).best_output(crowd)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

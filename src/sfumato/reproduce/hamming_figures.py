@@ -18,7 +18,7 @@ from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import OTHERS, draw, lines, verdict, write_csv
-from sfumato.uncertainty import ChiSquareBall
+from sfumato.uncertainty import ChiSquareBall, Exactly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,7 +185,7 @@ def _instance(rng: np.random.Generator, size: int, allowed: float) -> list[Insta
         points = np.array([int(x or 0) for x in made.mechanism.symbols.labels])
         raw = math.nan
         if privacy:
-            problem = LossProblem(ball.joint.p, ball.radius, allowed, squares, privacy, utility)
+            problem = LossProblem(ball, ball if utility else Exactly(ball.joint), allowed, squares)
             unmended = solve_by_cones(problem).unmended
             assert unmended is not None
             raw = _level(unmended, truth)

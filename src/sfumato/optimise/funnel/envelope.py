@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from itertools import pairwise
+from itertools import count
 
 import numpy as np
 from scipy.special import xlogy
@@ -11,9 +11,8 @@ from scipy.special import xlogy
 from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
+from sfumato.optimise.master import FLOOR
 from sfumato.tolerances import UNIT
-
-LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up
 
 
 class Slice:
@@ -90,73 +89,64 @@ def chords(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return slope, f_low - slope * low
 
 
-def _by_largest(high: Floats) -> list[tuple[Floats, Floats]]:
-    """Boxes that cover every v: by which coordinate is largest and how large, since the others are then no larger.
+def _tidy(point: Floats) -> Floats:
+    point = np.where(point > TIDY, point, 0.0)
+    return np.asarray(point / point.sum())
 
-    Chords on [0, t] have slope log t, so this alone brings the bound near; blind bisection would find it slowly.
+
+class Branches:
+    """max f(v) − λ·v over a slice by branch and bound, for fixed prices λ.
+
+    v log v ≤ its chord on [l, u], so every box is a linear programme whose dual bounds it; the box with the greatest
+    bound is split at the coordinate whose chord is furthest above.
     """
-    boxes = [(np.zeros(len(high)), np.minimum(high, LEVELS[1]))]
-    for low, top in pairwise(LEVELS[1:]):
-        for x in np.flatnonzero(high > low):
-            floor = np.zeros(len(high))
-            floor[x] = low
-            ceiling = np.minimum(high, min(top, 1.0 - low))
-            ceiling[x] = min(top, high[x])
-            boxes.append((floor, ceiling))
-    return boxes
 
+    def __init__(self, piece: Slice, prices: Floats, goal: float) -> None:
+        self.piece, self.prices, self.goal = piece, prices, goal
+        self.found: list[Floats] = []  # points that improve: columns for the master
+        self.best, self.ticks = -np.inf, count()
+        self.heap: list[tuple[float, int, Floats, Floats, Floats]] = []
 
-def peak(
-    piece: Slice, prices: Floats, high: Floats, *, goal: float, budget: Budget, enough: int
-) -> tuple[Floats, float]:
-    """Branch on the coordinate whose chord is furthest above, best bound first, until bound ≤ goal or time is up.
-
-    v log v ≤ its chord on [l, u], so every node is a linear programme whose dual bounds the node. `high` must hold over
-    the whole slice. Returns points that improve, which are columns for the master, and a proved bound on all of them.
-    """
-    found: list[Floats] = []
-    best, tick = -np.inf, 0
-    heap: list[tuple[float, int, Floats, Floats, Floats]] = []
-
-    def visit(low: Floats, top: Floats) -> None:
-        nonlocal best, tick
-        slope, offset = chords(low, top)
-        met, bound = piece.best(slope - prices, low, top)
+    def visit(self, low: Floats, high: Floats) -> None:
+        """Bound a box, and keep it for later where it may hold more than the goal."""
+        slope, offset = chords(low, high)
+        met, bound = self.piece.best(slope - self.prices, low, high)
         bound += float(offset.sum()) + DUST  # of at most a few hundred offsets, each below one
-        point = (low + top) / 2 if met is None else np.clip(met, 0.0, 1.0)
+        point = (low + high) / 2 if met is None else _tidy(met)
         if met is not None:
-            value = float(xlogy(point, point).sum() - prices @ point)
-            best = max(best, value)
-            if value > max(goal, REPAIRED):
-                found.append(point)
-        if bound > goal:
-            tick += 1
-            heapq.heappush(heap, (-bound, tick, point, low, top))
+            value = float(xlogy(point, point).sum() - self.prices @ point)
+            self.best = max(self.best, value)
+            if value > max(self.goal, REPAIRED):
+                self.found.append(point)
+        if bound > self.goal:
+            heapq.heappush(self.heap, (-bound, next(self.ticks), point, low, high))
 
-    for low, top in _by_largest(high):
-        visit(low, top)
-        if budget.over:  # not all of the partition was seen: fall back on the whole
-            visit(np.zeros(piece.size), high)
-            break
-    while heap and -heap[0][0] > max(goal, best + DUST) and not budget.over and len(found) < enough:
-        _, _, point, low, top = heapq.heappop(heap)
-        slope, offset = chords(low, top)
-        error = slope * point + offset - xlogy(point, point)
-        x = int(error.argmax())
-        split = float(np.clip(point[x], low[x] + 0.1 * (top[x] - low[x]), top[x] - 0.1 * (top[x] - low[x])))
-        for side in (0, 1):
-            below, above = low.copy(), top.copy()
-            (above if side == 0 else below)[x] = split
-            visit(below, np.minimum(above, 1.0 - (below.sum() - below)))
-    bound = max(-heap[0][0] if heap else -np.inf, goal if np.isfinite(goal) else -np.inf, best)
-    return np.array(found).reshape(-1, piece.size), bound
+    def split(self) -> None:
+        """Halve the box with the greatest bound."""
+        _, _, point, low, high = heapq.heappop(self.heap)
+        slope, offset = chords(low, high)
+        x = int((slope * point + offset - xlogy(point, point)).argmax())
+        room = 0.1 * (high[x] - low[x])
+        middle = float(np.clip(point[x], low[x] + room, high[x] - room))
+        for below in (True, False):
+            least, most = low.copy(), high.copy()
+            (most if below else least)[x] = middle
+            self.visit(least, np.minimum(most, 1.0 - (least.sum() - least)))
+
+    def run(self, high: Floats, budget: Budget, enough: int) -> float:
+        """Until the bound is no greater than the goal, or enough points are found, or the time is up: a proved bound.
+
+        `high` must hold over the whole slice.
+        """
+        self.visit(np.zeros(self.piece.size), high)
+        while self.heap and -self.heap[0][0] > max(self.goal, self.best + DUST):
+            if budget.over or len(self.found) >= enough:
+                break
+            self.split()
+        return max(-self.heap[0][0] if self.heap else -np.inf, self.goal, self.best)
 
 
-# --- columns by search, until the peak proves that there are no more --------------------------------------------------
-
-
-SEARCHING = 0.2  # share of what is left that one round of local search may take
-FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros are not final
+# --- columns by search, until branch and bound proves that there are no more ------------------------------------------
 
 
 def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Cover:
@@ -165,26 +155,22 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     For any prices λ and any δ ≥ max f(v) − λ·v over the polytope, λ·mean + δ is a bound (Σ mean = 1). Local search
     finds columns; when it dries up, branch and bound either finds more or proves δ ≤ gap.
     """
-    piece, random = Slice(rows, extra), np.random.default_rng(0)
-    size = len(mean)
+    piece, random, size = Slice(rows, extra), np.random.default_rng(0), len(mean)
     corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
     high = np.minimum(1.0, np.array([bound for _, bound in corners]))
     master = CoverProgramme(mean)
-    first = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
-    master.offer(first, xlogy(first, first).sum(axis=1))
     bound = float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
-    weights, prices, _ = master.solve()
-    while True:
-        fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))
-        if len(fresh) == 0:
-            better, top = peak(piece, prices, high, goal=gap, budget=budget, enough=4 * size)
-            lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
-            bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
-            fresh = _polished(piece, prices, better)
-        if len(fresh) == 0:
-            break
+    fresh = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
+    while len(fresh):
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
         weights, prices, _ = master.solve()
+        fresh = _searched(piece, prices, master.points, weights, random, budget.part())
+        if len(fresh) == 0 or budget.over:
+            branches = Branches(piece, prices, gap)
+            top = branches.run(high, budget, 4 * size)
+            lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
+            bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
+            fresh = _improving(prices, np.array(branches.found).reshape(-1, size))
         if budget.over:
             break
     alpha, points = master.mixture(weights)
@@ -192,17 +178,11 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     return Cover(alpha, points, value, prices, max(bound, value))
 
 
-def _tidy(point: Floats) -> Floats:
-    point = np.where(point > TIDY, point, 0.0)
-    return np.asarray(point / point.sum())
-
-
-def _climbed(piece: Slice, prices: Floats, point: Floats, floor: float) -> Floats:
-    """Follow the linearisation of f − λ to a vertex that is its own maximiser; `floor` keeps zeros from being final."""
-    full = np.ones(piece.size)
-    value = -np.inf
+def _climbed(piece: Slice, prices: Floats, point: Floats) -> Floats:
+    """Follow the linearisation of f − λ to a vertex that is its own maximiser; a floor keeps zeros from being final."""
+    value, none, full = -np.inf, np.zeros(piece.size), np.ones(piece.size)
     while True:  # each turn but the last gains; three or four are the rule
-        met, _ = piece.best(np.log(np.maximum(point, floor)) - prices, np.zeros(piece.size), full)
+        met, _ = piece.best(np.log(np.maximum(point, FLOOR)) - prices, none, full)
         if met is None:
             return point
         other = _tidy(met)
@@ -218,21 +198,12 @@ def _searched(
     """Vertices with positive reduced worth, climbed to from every coordinate and from mixtures of columns in use."""
     found: list[Floats] = []
     used = points[weights > DUST]
-    starts = [0.9 * unit + 0.1 * points[0] for unit in np.eye(piece.size)]
-    for _ in range(piece.size // 2):
-        starts.append(random.dirichlet(np.full(len(used), 0.3)) @ used)
-    for floor, start in zip(np.tile(FLOORS, len(starts)), starts, strict=False):
-        found.append(_climbed(piece, prices, start, floor))
+    mixtures = random.dirichlet(np.full(len(used), 0.3), piece.size // 2) @ used
+    for start in np.concatenate([0.9 * np.eye(piece.size) + 0.1 * points[0], mixtures]):
+        found.append(_climbed(piece, prices, start))
         if budget.over:
             break
     return _improving(prices, np.array(found))
-
-
-def _polished(piece: Slice, prices: Floats, points: Floats) -> Floats:
-    if len(points) == 0:
-        return points
-    climbed = np.array([_climbed(piece, prices, point, 1e-6) for point in points])
-    return _improving(prices, np.concatenate([climbed, [_tidy(point) for point in points]]))
 
 
 def _improving(prices: Floats, points: Floats) -> Floats:

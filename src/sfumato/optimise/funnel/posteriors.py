@@ -220,24 +220,20 @@ def _filled(p: Floats, E: float) -> Floats:
 
 
 def telling_rows(p: Floats, E: float) -> Floats:
-    """Rows [y, s·|U| + u] of the best mechanism at P̂, P̂ [s, u]; secrets that never occur are answered by chance."""
-    seen = np.flatnonzero(p.sum(1) > 0)
-    ps = p[seen].sum(1)
-    answers = best_response(ps / ps.sum(), E)
-    given = p[seen] / ps[:, None]
+    """Rows [y, s·|U| + u] of the best mechanism at P̂, P̂ [s, u]; what never occurs is answered by chance."""
+    ps = p.sum(1)
+    seen, given = ps > 0, p / np.where(ps > 0, ps, 1.0)[:, None]
+    response = best_response(ps[seen] / ps.sum(), E)
+    answers = np.repeat(response @ ps[seen, None] / ps.sum(), len(p), axis=1)
+    answers[:, seen] = response
     ends = np.minimum(np.cumsum(given, 1), 1.0)
     ends[:, -1] = 1.0
-    cuts = np.unique(np.concatenate([[0.0, 1.0], ends.ravel()]))
+    cuts = np.unique(np.append(0.0, ends))
     cuts = cuts[np.append(np.diff(cuts) > DUST, True)]
     cuts[0] = 0.0
-    middle, length = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
-    told = np.stack([np.searchsorted(e, middle) for e in ends])  # [s, cell] → u
-    rows = np.zeros((len(answers), len(length), *p.shape))
-    cell = np.arange(len(length))
-    for i, s in enumerate(seen):
-        u = told[i]
-        rows[:, cell, s, u] = answers[:, i, None] * (length / given[i, u])
-        blank = p[s] <= 0
-        rows[:, :, s, blank] = (answers[:, i, None] * length)[..., None]
-    rows[:, :, p.sum(1) <= 0] = ((answers @ ps / ps.sum())[:, None] * length)[..., None, None]
-    return np.asarray(rows.reshape(-1, p.size))
+    length = np.diff(cuts)[:, None]
+    told = np.stack([np.searchsorted(e, (cuts[1:] + cuts[:-1]) / 2) for e in ends])  # [s, cell] → u
+    own = (told[:, :, None] == np.arange(p.shape[1])) * length
+    given = np.broadcast_to(given[:, None, :], own.shape)
+    share = np.where(given > 0, own / np.where(given > 0, given, 1.0), length)
+    return np.asarray(np.einsum("ys,scu->ycsu", answers, share).reshape(-1, p.size))

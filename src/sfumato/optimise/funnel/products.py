@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -41,10 +42,12 @@ def product(p: Floats, mechanisms: Sequence[Floats], level: Level) -> ProductMec
 
 def whole(mechanisms: Sequence[Floats]) -> Floats:
     """Q¹ ⊗ … ⊗ Q^m on the flat index of (x¹, …, x^m)."""
-    matrix: Floats = np.ones((1, 1))
-    for each in mechanisms:
-        matrix = np.asarray(np.kron(matrix, each), float)
-    return matrix
+    return reduce(lambda first, second: np.asarray(np.kron(first, second), float), mechanisms)
+
+
+def silent(p: Floats) -> list[Floats]:
+    """Mechanisms that always say the same."""
+    return [np.ones((1, size)) for size in p.shape[1:]]
 
 
 def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
@@ -82,19 +85,14 @@ def shift_rows(tables: Floats, prior: Floats, epsilon: float) -> Floats:
     return np.asarray(rows[rows.max(axis=1) > 0.0])
 
 
-def _views(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Iterable[tuple[Floats, Floats]]:
-    """For each J without j, the empty one first: P(k, s, x^j) with k = (x^J, y^K), and P(x^J, s).
-
-    Attributes without a mechanism are dropped.
-    """
+def _views(p: Floats, mechanisms: Sequence[Floats], j: int) -> Iterable[tuple[Floats, Floats]]:
+    """For each J without j, the empty one first: P(k, s, x^j) with k = (x^J, y^K), and P(x^J, s)."""
     others = [i for i in range(p.ndim - 1) if i != j]
     for known in _subsets(others):
         seen = p
         for i in others:
             if i not in known:
-                matrix = mechanisms[i]
-                matrix = np.ones((1, p.shape[i + 1])) if matrix is None else matrix
-                seen = np.moveaxis(np.tensordot(seen, matrix, axes=(i + 1, 1)), -1, i + 1)
+                seen = np.moveaxis(np.tensordot(seen, mechanisms[i], axes=(i + 1, 1)), -1, i + 1)
         hidden = tuple(i + 1 for i in range(p.ndim - 1) if i not in known)
         shape = [1 if i == j + 1 else seen.shape[i] for i in range(seen.ndim)]
         prior = np.broadcast_to(p.sum(axis=hidden, keepdims=True), shape)
@@ -105,7 +103,7 @@ def _views(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Iterable[t
         )
 
 
-def _best(p: Floats, done: Sequence[Floats | None], j: int, rows: Sequence[Floats]) -> Floats:
+def _best(p: Floats, done: Sequence[Floats], j: int, rows: Sequence[Floats]) -> Floats:
     """The Q^j under the given rows that adds most to what the mechanisms there are tell: extreme rows and an LP."""
     (others, _), *_ = _views(p, done, j)
     size, gain = p.shape[j + 1], conditional_gain(others.sum(axis=1))  # P(k, x^j), k the outputs there are
@@ -119,10 +117,10 @@ def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mec
 
     Valid by the chain rule: P(y|s,x^J)/P(y|x^J) = Π_{j∉J} P(y^j|s,x^J,y^K)/P(y^j|x^J,y^K), each within e^{±ε^j}.
     """
-    done: list[Floats | None] = [None] * (p.ndim - 1)
+    done = silent(p)
     for j in order:
         done[j] = _best(p, done, j, [shift_rows(t, t.sum(axis=2), budgets[j]) for t, _ in _views(p, done, j)])
-    return tuple(matrix for matrix in done if matrix is not None)
+    return tuple(done)
 
 
 def improved(p: Floats, mechanisms: Sequence[Floats], j: int, epsilon: float) -> Floats:
@@ -173,23 +171,17 @@ def best_product(
     rest = (1.0 - FAVOURED) * epsilon / max(1, count - 1)
     splits = [np.full(count, epsilon / count)]
     splits += [np.where(np.arange(count) == j, FAVOURED * epsilon, rest) for j in range(count)]
-    best: ProductMechanism | None = None
+    found = []
     for shares in splits[: starts if count > 1 else 1]:
         order = np.argsort(-shares, kind="stable").tolist()
         first = mixed_to_level(p, sequential(p, shares.tolist(), order), epsilon, level)
-        found = ascent(p, first, epsilon, level, budget)
-        if best is None or found.value > best.value:
-            best = found
+        found.append(ascent(p, first, epsilon, level, budget))
         if budget.over:
             break
-    assert best is not None
-    return best
+    return max(found, key=lambda made: made.value)
 
 
 def paper_product(p: Floats, epsilon: float, level: Level) -> ProductMechanism:
     """The paper's design: Q^j is (ε/m)-LIP for p_{S,X^j|x^J}, all J [001, Thm 4 (false)]; its level may exceed ε."""
-    p = p / p.sum()
-    count = p.ndim - 1
-    alone: list[Floats | None] = [None] * count
-    rows = [[shift_rows(t, t.sum(axis=2), epsilon / count) for t, _ in _views(p, alone, j)] for j in range(count)]
-    return product(p, [_best(p, alone, j, rows[j]) for j in range(count)], level)
+    p, count = p / p.sum(), p.ndim - 1
+    return product(p, [sequential(p, [epsilon / count] * count, [j])[j] for j in range(count)], level)

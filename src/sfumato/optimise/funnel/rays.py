@@ -35,8 +35,6 @@ class Rays:
     """Extreme rays as rows that sum to 1, of the cone itself or of one that contains it."""
 
     vectors: Floats
-    slack: float
-    """The rows were relaxed to A_i v ≤ 2·slack·Σv at most (rows scaled to largest entry 1); 0 if exact."""
     proved: bool
     """Every edge has both its ends in the list. The graph of a polytope is connected, so none is missing."""
 
@@ -44,7 +42,8 @@ class Rays:
 def extreme_rays(
     rows: Floats, equalities: Floats | None = None, *, dimension: int, limit: int | None = None, budget: Budget = FREE
 ) -> Rays:
-    """All extreme rays of {v ≥ 0 : A v ≤ 0, E v = 0}, or of a slightly larger cone if it is degenerate and large.
+    """All extreme rays of {v ≥ 0 : A v ≤ 0, E v = 0}, or of a slightly larger cone if it is degenerate and large: the
+    rows, scaled to largest entry 1, are then relaxed to A_i v ≤ 2·slack·Σv at most.
 
     Raises TooManyRays when an intermediate cone exceeds `limit`, or when the time is over.
     """
@@ -53,18 +52,17 @@ def extreme_rays(
     attempts: list[tuple[type[SimpleCone] | type[PairedCone], float]] = [(SimpleCone, 0.0), (PairedCone, 0.0)]
     for kind, slack in attempts + [(SimpleCone, slack) for slack in SLACKS]:
         shift = slack * (1.0 + np.random.default_rng(7).random(len(cuts)))
-        cone = kind(dimension, dimension + len(cuts), limit or ENTRIES // dimension)
+        cone = kind(dimension, dimension + len(cuts) + len(flat), limit or ENTRIES // dimension)
         try:
-            return Rays(_described(cone, cuts - shift[:, None], flat, budget), slack, kind is SimpleCone)
+            return Rays(_described(cone, cuts - shift[:, None], flat, budget), kind is SimpleCone)
         except Degenerate:
             continue
     raise Degenerate(f"no relaxation up to {SLACKS[-1]:g} makes the cone simple")
 
 
 def _described(cone: SimpleCone | PairedCone, cuts: Floats, flat: Floats, budget: Budget) -> Floats:
-    dimension = cone.dimension
-    for row in flat:
-        cone.cut(row, None)
+    for index, row in enumerate(flat):
+        cone.slice(row, cone.dimension + len(cuts) + index)
     pending = list(range(len(cuts)))
     while pending and len(cone.vectors):
         lost = np.count_nonzero(cone.vectors @ cuts[pending].T > 0.0, axis=0)
@@ -75,7 +73,7 @@ def _described(cone: SimpleCone | PairedCone, cuts: Floats, flat: Floats, budget
         if budget.over:
             raise TooManyRays(f"{len(cone.vectors)} rays and counting when time was up")
         index = pending.pop(best)
-        cone.cut(cuts[index], dimension + index)
+        cone.cut(cuts[index], cone.dimension + index)
     return cone.vectors
 
 
@@ -110,8 +108,7 @@ class SimpleCone:
     """
 
     def __init__(self, dimension: int, facets: int, limit: int) -> None:
-        self.dimension = dimension
-        self.limit = limit
+        self.dimension, self.limit = dimension, limit
         self.vectors: Floats = np.eye(dimension)
         everyone = np.arange(dimension)
         others = np.array([np.delete(everyone, i) for i in everyone], dtype=np.int64).reshape(dimension, -1)
@@ -119,41 +116,38 @@ class SimpleCone:
         self.across: Ints = others.copy()
         self.words = np.random.default_rng(20).integers(1, 2**63, facets, dtype=np.uint64)
 
-    def cut(self, row: Floats, facet: int | None) -> None:
-        """Keep the side row·v ≤ 0, whose boundary becomes `facet`; or the plane row·v = 0 if `facet` is None."""
+    def cut(self, row: Floats, facet: int) -> None:
+        """Keep the side row·v ≤ 0, whose boundary becomes `facet`."""
         height = self.vectors @ row
         if bool(np.any(np.abs(height) <= TIE)):
             raise Degenerate("a ray lies on the plane of a new cut")
         lost = height > 0.0
-        if facet is not None and not lost.any():
+        if not lost.any():
             return
         here, column = np.nonzero(lost[self.across] & ~lost[:, None])
-        there = self.across[here, column]
-        kept = ~lost if facet is not None else np.zeros_like(lost)
-        count = int(np.count_nonzero(kept))
+        there, rows, stay = self.across[here, column], np.arange(len(here)), np.flatnonzero(~lost)
+        count = len(stay)
         if count + len(here) > self.limit:
             raise TooManyRays(f"{count + len(here)} rays, limit {self.limit}")
         fresh = height[there, None] * self.vectors[here] - height[here, None] * self.vectors[there]
-        facets = self.facets[here]
-        rows = np.arange(len(here))
-        if facet is None:
-            whole = np.ones_like(facets, dtype=np.bool_)
-            whole[rows, column] = False
-            facets = facets[whole].reshape(len(here), self.dimension - 2)
-            self.dimension -= 1
-            across = self._paired(facets, None, count)
-        else:
-            facets[rows, column] = facet
-            across = self._paired(facets, column, count)
-            renumbered = np.cumsum(kept) - 1
-            across[rows, column] = renumbered[here]
-            self.across[here, column] = -1 - rows  # counted from the end of their numbers, the new ones last to first
-            self.across = np.append(renumbered, np.arange(count + len(here), count, -1) - 1)[self.across]
+        facets, renumbered = self.facets[here], np.cumsum(~lost) - 1
+        facets[rows, column] = facet
+        across = self._paired(facets, column, count)
+        across[rows, column] = renumbered[here]
+        self.across[here, column] = -1 - rows  # counted from the end of their numbers, the new ones last to first
+        self.across = np.append(renumbered, np.arange(count + len(here), count, -1) - 1)[self.across]
         self._clean(fresh, facets)
-        stay = np.flatnonzero(kept)
         self.vectors = _joined(self.vectors, stay, fresh)
-        self.facets = _joined(self.facets, stay, facets) if facet is not None else facets
-        self.across = _joined(self.across, stay, across) if facet is not None else across
+        self.facets, self.across = _joined(self.facets, stay, facets), _joined(self.across, stay, across)
+
+    def slice(self, row: Floats, facet: int) -> None:
+        """Keep the plane row·v = 0: what a cut makes a facet of."""
+        self.cut(row, facet)
+        own = self.facets == facet
+        on = own.any(axis=1)
+        rest, shape = ~own[on], (np.count_nonzero(on), own.shape[1] - 1)
+        self.vectors, self.facets = self.vectors[on], self.facets[on][rest].reshape(shape)
+        self.across = (np.cumsum(on) - 1)[self.across[on][rest]].reshape(shape)
 
     def _clean(self, fresh: Floats, facets: Facets) -> None:
         """Exact zeros where the orthant's own facets are tight, and unit sum."""
@@ -161,19 +155,14 @@ class SimpleCone:
         fresh[owner, facets[owner, column]] = 0.0
         fresh /= fresh.sum(axis=1, keepdims=True)
 
-    def _paired(self, facets: Facets, skip: Ints | None, offset: int) -> Ints:
-        """The neighbour of each new ray across each facet, found by sorting the hashed sets that edges are."""
+    def _paired(self, facets: Facets, skip: Ints, offset: int) -> Ints:
+        """The neighbour of each new ray across each facet but one, found by sorting the hashed sets that edges are."""
         across = np.full(facets.shape, -1, dtype=np.int64)
-        if facets.size == 0:
-            return across
         words = self.words[facets]
         keys = np.bitwise_xor.reduce(words, axis=1)[:, None] ^ words
         open_ = np.ones(facets.shape, dtype=np.bool_)
-        if skip is not None:
-            open_[np.arange(len(facets)), skip] = False
+        open_[np.arange(len(facets)), skip] = False
         flat = np.flatnonzero(open_)
-        if len(flat) == 0:
-            return across
         ordered = flat[np.argsort(keys.ravel()[flat])]
         if len(ordered) % 2:
             raise Degenerate("an edge has one end")
@@ -191,33 +180,31 @@ class PairedCone:
     """Any small cone, degenerate or not: rays, the facets tight at each by a tolerance, edges by testing pairs."""
 
     def __init__(self, dimension: int, facets: int, limit: int) -> None:
-        self.dimension = dimension
-        self.orthant = dimension
-        self.limit = limit
+        self.dimension, self.limit = dimension, limit
         self.vectors: Floats = np.eye(dimension)
         self.tight: Bools = np.zeros((dimension, facets), dtype=np.bool_)
         self.tight[:, :dimension] = ~np.eye(dimension, dtype=np.bool_)
 
-    def cut(self, row: Floats, facet: int | None) -> None:
-        """Keep the side row·v ≤ 0, whose boundary becomes `facet`; or the plane row·v = 0 if `facet` is None."""
+    def cut(self, row: Floats, facet: int) -> None:
+        """Keep the side row·v ≤ 0, whose boundary becomes `facet`."""
         height = self.vectors @ row
         lost, on = height > TIDY, np.abs(height) <= TIDY
-        kept = ~lost & ~on
-        low, high = self._edges(np.flatnonzero(kept), np.flatnonzero(lost))
+        low, high = self._edges(np.flatnonzero(~lost & ~on), np.flatnonzero(lost))
         fresh = height[high, None] * self.vectors[low] - height[low, None] * self.vectors[high]
         tight = self.tight[low] & self.tight[high]
-        fresh[tight[:, : self.orthant]] = 0.0
+        fresh[tight[:, : self.dimension]] = 0.0
         fresh /= fresh.sum(axis=1, keepdims=True)
-        stay = on if facet is None else ~lost
-        if facet is None:
-            self.dimension -= bool(kept.any() or lost.any())
-        else:
-            self.tight[on, facet] = True
-            tight[:, facet] = True
-        if len(fresh) + np.count_nonzero(stay) > self.limit:
-            raise TooManyRays(f"{len(fresh) + np.count_nonzero(stay)} rays, limit {self.limit}")
-        self.vectors = np.concatenate([self.vectors[stay], fresh])
-        self.tight = np.concatenate([self.tight[stay], tight])
+        self.tight[on, facet] = tight[:, facet] = True
+        if len(fresh) + np.count_nonzero(~lost) > self.limit:
+            raise TooManyRays(f"{len(fresh) + np.count_nonzero(~lost)} rays, limit {self.limit}")
+        self.vectors = np.concatenate([self.vectors[~lost], fresh])
+        self.tight = np.concatenate([self.tight[~lost], tight])
+
+    def slice(self, row: Floats, facet: int) -> None:
+        """Keep the plane row·v = 0."""
+        self.cut(row, facet)
+        on = self.tight[:, facet]
+        self.vectors, self.tight = self.vectors[on], self.tight[on]
 
     def _edges(self, kept: Ints, lost: Ints) -> tuple[Ints, Ints]:
         """Pairs (kept, lost) that span an edge: no third ray is tight wherever both are."""

@@ -6,11 +6,10 @@ short basis of their lattice and the one of them that is nearest to a target.
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import combinations
-from math import gcd
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.optimise.arrays import DUST, SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
@@ -29,41 +28,19 @@ def leaked(points: Floats, g: Floats, secret: Floats) -> Floats:
     return np.asarray((xlogx(posterior) - posterior * np.log(secret)).sum(axis=1))
 
 
-def merged_supports(p: Floats) -> list[frozenset[int]]:
-    """The blocks met by greedy merging: from singletons, join the two whose union cuts I(S;Y) most per loss of I(X;Y).
-
-    Agglomerative clustering for the funnel (Makhdoumi et al. 2014; Ding and Sadeghi 2019).
-    """
-    blocks = [frozenset([x]) for x in range(p.shape[1])]
-    met = list(blocks)
-    while len(blocks) > 1:
-        best = max(combinations(blocks, 2), key=lambda pair: _rate(p, *pair))
-        blocks = [block for block in blocks if block not in best] + [best[0] | best[1]]
-        met.append(blocks[-1])
-    return met
-
-
-def _rate(p: Floats, one: frozenset[int], two: frozenset[int]) -> float:
-    first, second = p[:, sorted(one)].sum(axis=1), p[:, sorted(two)].sum(axis=1)
-    masses = np.array([first.sum(), second.sum()])
-    loss = float(xlogx(masses.sum()) - xlogx(masses).sum())
-    gain = loss - float((xlogx(first + second) - xlogx(first) - xlogx(second)).sum())
-    return gain / max(-loss, TINY) if loss < 0 else -gain / max(loss, TINY)
-
-
 def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
     """A mechanism with high I(X;Y) and I(S;Y) ≤ leakage: the best mixture of posteriors, improved by local ascent.
 
-    In posterior form both sides are linear in the masses α_y, so for given posteriors the best mechanism is an LP;
-    greedy merging and the worst-case designs supply the first posteriors, ascent on f(v) − β·D(v) − λ·v the next. The
-    bound is min{H(X), M + H(X|S)}.
+    In posterior form both sides are linear in the masses α_y, so for given posteriors the best mechanism is an LP; one
+    value, any two of them and the worst-case designs are the first posteriors, ascent on f(v) − β·D(v) − λ·v finds the
+    next. The bound is min{H(X), M + H(X|S)}.
     """
     p = p[p.sum(axis=1) > 0.0] / p.sum()
     column, secret = p.sum(axis=0), p.sum(axis=1)
     p, x, g = p[:, column > 0.0], column[column > 0.0], likelihood(p)[:, column > 0.0]
-    supports = merged_supports(p) + [frozenset(pair) for pair in combinations(range(len(x)), 2)]
-    blocks = np.array([np.isin(np.arange(len(x)), list(block)) for block in supports]) * x
-    points = np.concatenate([blocks / blocks.sum(axis=1, keepdims=True), x[None], _worst_case_posteriors(p, x)])
+    one = np.eye(len(x))
+    blocks = np.concatenate([one, one[np.triu_indices(len(x), 1)[0]] + one[np.triu_indices(len(x), 1)[1]]]) * x
+    points = np.concatenate([blocks / blocks.sum(axis=1, keepdims=True), _worst_case_posteriors(p, x)])
     random, master = np.random.default_rng(0), CoverProgramme(x, max(leakage, DUST))
     while True:
         spends = leaked(points, g, secret)
@@ -124,76 +101,65 @@ def _deficit(logits: Floats, prices: Floats, rate: float, g: Floats, secret: Flo
 # --- integer vectors that satisfy integer equations exactly -----------------------------------------------------------
 
 
-Vector = list[int]
+Vector = npt.NDArray[np.object_]  # of Python's integers
 
 
-def kernel(equations: list[Vector], size: int) -> list[Vector]:
+def kernel(equations: Sequence[Sequence[int]], size: int) -> list[Vector]:
     """A basis of {r ∈ Z^size : every equation · r = 0}, by unimodular column operations."""
-    basis = [[int(i == j) for j in range(size)] for i in range(size)]
+    basis = list(np.eye(size, dtype=np.object_))
     for equation in equations:
-        value = [sum(a * b for a, b in zip(equation, v, strict=True)) for v in basis]
-        while sum(x != 0 for x in value) > 1:
-            live = sorted((abs(x), i) for i, x in enumerate(value) if x)
-            _, least = live[0]
+        value = [np.array(equation, np.object_) @ v for v in basis]
+        while len(live := sorted((abs(x), i) for i, x in enumerate(value) if x)) > 1:
+            least = live[0][1]
             for _, i in live[1:]:
                 times = value[i] // value[least]
                 value[i] -= times * value[least]
-                basis[i] = [a - times * b for a, b in zip(basis[i], basis[least], strict=True)]
+                basis[i] = basis[i] - times * basis[least]
         basis = [v for v, x in zip(basis, value, strict=True) if x == 0]
     return basis
 
 
-def reduced(basis: list[Vector], delta: Fraction = Fraction(3, 4)) -> list[Vector]:
+def reduced(basis: list[Vector]) -> list[Vector]:
     """The same lattice with a short basis: Lenstra, Lenstra and Lovász in integers (Cohen, Algorithm 2.6.7)."""
-    b = [list(v) for v in basis]
-    n = len(b)
-    if n == 0:
-        return b
+    b, n = list(basis), len(basis)
     d = [1] + [0] * n  # d[i + 1] = the Gram determinant of the first i + 1 vectors
-    lam = [[0] * n for _ in range(n)]
-
-    def dot(x: Vector, y: Vector) -> int:
-        return sum(p * q for p, q in zip(x, y, strict=True))
+    lam = np.zeros((n, n), dtype=np.object_)
 
     def gram(k: int) -> None:
         for j in range(k + 1):
-            u = dot(b[k], b[j])
+            u = b[k] @ b[j]
             for i in range(j):
-                u = (d[i + 1] * u - lam[k][i] * lam[j][i]) // d[i]
+                u = (d[i + 1] * u - lam[k, i] * lam[j, i]) // d[i]
             if j < k:
-                lam[k][j] = u
+                lam[k, j] = u
             else:
                 d[k + 1] = u
 
     def shorten(k: int, m: int) -> None:
-        if 2 * abs(lam[k][m]) <= d[m + 1]:
-            return
-        q = (2 * lam[k][m] + d[m + 1]) // (2 * d[m + 1])
-        b[k] = [x - q * y for x, y in zip(b[k], b[m], strict=True)]
-        lam[k][m] -= q * d[m + 1]
-        for i in range(m):
-            lam[k][i] -= q * lam[m][i]
+        if 2 * abs(lam[k, m]) > d[m + 1]:
+            q = (2 * lam[k, m] + d[m + 1]) // (2 * d[m + 1])
+            b[k] = b[k] - q * b[m]
+            lam[k, m] -= q * d[m + 1]
+            lam[k, :m] -= q * lam[m, :m]
 
     def swap(k: int, top: int) -> None:
         b[k], b[k - 1] = b[k - 1], b[k]
-        for j in range(k - 1):
-            lam[k][j], lam[k - 1][j] = lam[k - 1][j], lam[k][j]
-        u, new = lam[k][k - 1], (d[k - 1] * d[k + 1] + lam[k][k - 1] ** 2) // d[k]
+        lam[[k, k - 1], : k - 1] = lam[[k - 1, k], : k - 1]
+        u, new = lam[k, k - 1], (d[k - 1] * d[k + 1] + lam[k, k - 1] ** 2) // d[k]
         for i in range(k + 1, top + 1):
-            t = lam[i][k]
-            lam[i][k] = (d[k + 1] * lam[i][k - 1] - u * t) // d[k]
-            lam[i][k - 1] = (new * t + u * lam[i][k]) // d[k + 1]
+            t = lam[i, k]
+            lam[i, k] = (d[k + 1] * lam[i, k - 1] - u * t) // d[k]
+            lam[i, k - 1] = (new * t + u * lam[i, k]) // d[k + 1]
         d[k] = new
 
-    gram(0)
-    k = top = 0
-    k = 1
+    k, top = 0, -1
     while k < n:
         if k > top:
             top = k
             gram(k)
-        shorten(k, k - 1)
-        if delta.denominator * (d[k + 1] * d[k - 1] + lam[k][k - 1] ** 2) < delta.numerator * d[k] ** 2:
+        if k > 0:
+            shorten(k, k - 1)
+        if k > 0 and 4 * (d[k + 1] * d[k - 1] + lam[k, k - 1] ** 2) < 3 * d[k] ** 2:
             swap(k, top)
             k = max(1, k - 1)
         else:
@@ -203,23 +169,12 @@ def reduced(basis: list[Vector], delta: Fraction = Fraction(3, 4)) -> list[Vecto
     return b
 
 
-def primitive(row: Vector) -> Vector:
-    """The row without its common factor."""
-    common = gcd(*row)
-    return row if common < 2 else [x // common for x in row]
-
-
-def nearby(basis: list[Vector], target: list[int]) -> Vector:
-    """A lattice vector near an integer target: coordinates in the basis, rounded; refined once on what is left."""
-    table = np.array(basis, float)
+def nearby(basis: list[Vector], target: Sequence[int]) -> Vector:
+    """A lattice vector near an integer target: coordinates in the basis, rounded; refined twice on what is left."""
+    whole, rest = np.array(basis), np.array(target, np.object_)
+    table = whole.astype(float).T
     scale = float(np.abs(table).max())
-    rest, found = list(target), [0] * len(target)
     for _ in range(3):
-        wanted: Floats = np.array([float(x) for x in rest]) / scale
-        coordinates, *_ = np.linalg.lstsq(table.T / scale, wanted, rcond=None)
-        for c, v in zip(coordinates, basis, strict=True):
-            step = round(float(c))
-            if step:
-                found = [f + step * x for f, x in zip(found, v, strict=True)]
-                rest = [r - step * x for r, x in zip(rest, v, strict=True)]
-    return found
+        coordinates, *_ = np.linalg.lstsq(table / scale, rest.astype(float) / scale, rcond=None)
+        rest = rest - np.array([round(float(c)) for c in coordinates], np.object_) @ whole
+    return np.asarray(np.array(target, np.object_) - rest)

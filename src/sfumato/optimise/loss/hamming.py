@@ -1,33 +1,25 @@
 """The Hamming distance, exactly [003; errata], and the least worst-case information for a budget of any distance.
 
 e^{ε*} = min { 1 + (M − 1 − ΣD_j)/min_i D_i : D ∈ [0,1]^M, P·D ≤ budget for all P, ΣD ≤ M − 1 }, D_i = 1 − Q(i|i).
-With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥ 1, z ≤ τ, P·z ≤ budget·τ, Σz ≤ (M−1)τ.
+Read the other way it is linear: the least max_P P·D at a level has (e^ε − 1)·min D + ΣD ≥ M − 1.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
+from scipy.special import rel_entr
 
 from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
-from sfumato.optimise.conic import ConicProgramme, exponential
+from sfumato.optimise.conic import exponential
+from sfumato.optimise.law_programme import LawProgramme
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 from sfumato.optimise.loss.sources import MemberRows, Response, Settled, Sources, against, lost
-from sfumato.optimise.repair import least_share
+from sfumato.optimise.repair import blended
 from sfumato.tolerances import UNIT
-
-
-@dataclass(frozen=True, slots=True)
-class HammingResponse:
-    """The least ε for a budget, or the least worst-case loss at a level; who attains it, and a proved lower bound."""
-
-    value: float
-    bound: float
-    q: Floats
-    levels: Floats  # D_i
 
 
 def attaining(levels: Floats, epsilon: float) -> Floats:
@@ -74,53 +66,40 @@ def loss_at(p: Floats, e: float) -> float:
     return float(max(0.0, min(np.interp(best, theta, lost), 1.0 - e * best)))
 
 
-def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
-    """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated.
+def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, float]:
+    """A mechanism of level ε*, for any set of sources, and a proved bound: from below, as Newton would.
 
-    Often the worst source is one at which the best constant just meets the budget: there the bound of a single source
-    jumps to ε = 0, and a solver's digits decide on which side it lies. What the best constant loses, 1 − max p, is
-    concave, so it is known how much of a source where that exceeds the budget puts it on the right one.
+    At a level that is too small the mixture of sources that proves the least loss needs a greater one, and nothing
+    below that one meets the budget; the last of them is ε*.
     """
-    m = sources.size
-    if budget <= 0.0:
-        return HammingResponse(float("inf"), float("inf"), np.eye(m), np.zeros(m))
-    free = _least_losses(sources, 0.0)
-    if free.value <= budget + DUST:  # by constant laws; those that give one letter always are at the programme's edge
-        return HammingResponse(0.0, 0.0, attaining(free.made, 0.0), free.made)
-    lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
-    lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
-    lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
-    rows = MemberRows(lp, lambda p: np.append(p, -budget))
-
-    def respond(fresh: Floats) -> Response[Floats]:
-        solution, p = rows.solve(fresh)
-        levels = np.clip(solution.x[:m] / solution.x[m], 0.0, 1.0)
-        short = max(0.0, budget - 1.0 + float(p.max())) + 4.0 * m * UNIT
-        trace = min(1.0, short / (short + max(0.0, free.bound - budget)))
-        return Response(levels, (levels,), level_at((1.0 - trace) * p + trace * free.source, budget), p)
-
-    found = against(sources, respond, lambda spent, _: spent <= budget * (1.0 + TIDY))
-    levels = found.made * min(1.0, budget / found.value) if found.value > 0.0 else found.made
-    e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
-    return HammingResponse(float(np.log(e)), float(np.log(min(found.bound, e))), attaining(levels, np.log(e)), levels)
+    e, found = 1.0, _least_losses(sources, 0.0)
+    while found.value > budget + DUST:
+        needed = level_at(found.source, budget)
+        if not needed > e:
+            break
+        e, found = needed, _least_losses(replace(sources, members=found.members), float(np.log(needed)))
+    if e == 1.0:
+        return attaining(found.made, 0.0), 0.0
+    levels = found.made * min(1.0, budget / found.value)
+    reached = 1.0 + max(0.0, sources.size - 1.0 - levels.sum()) / levels.min()
+    return attaining(levels, np.log(reached)), float(np.log(min(e, reached)))
 
 
-def least_hamming(sources: Sources, epsilon: float) -> HammingResponse:
-    """The least worst-case loss at a level."""
+def least_hamming(sources: Sources, epsilon: float) -> tuple[Floats, float]:
+    """A mechanism with the least worst-case loss at a level, and a proved bound of it."""
     found = _least_losses(sources, epsilon)
-    q = attaining(found.made, epsilon)
-    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), found.bound, q, found.made)
+    return attaining(found.made, epsilon), found.bound
 
 
-def _least_losses(sources: Sources, epsilon: float) -> Settled[Floats]:
-    """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
+def _least_losses(sources: Sources, epsilon: float) -> Settled:
+    """min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
     m = sources.size
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
     lp.at_least(np.array([[*np.ones(m), np.expm1(epsilon), 0.0]]), m - 1.0)
     rows = MemberRows(lp, lambda p: np.array([*p, 0.0, -1.0]))
 
-    def respond(fresh: Floats) -> Response[Floats]:
+    def respond(fresh: Floats) -> Response:
         solution, p = rows.solve(fresh)
         levels = np.clip(solution.x[:m], 0.0, 1.0)
         return Response(levels, (levels,), loss_at(p, float(np.exp(epsilon))), p)
@@ -146,10 +125,10 @@ def _holds_uniform(sources: Sources) -> bool:
     lp = LinearProgramme(np.append(np.zeros(m), -1.0), np.append(-np.ones(m), 0.0), np.ones(m + 1))
     rows = MemberRows(lp, lambda p: np.append(p - 1.0 / m, 1.0))
 
-    def respond(fresh: Floats) -> Response[None]:
+    def respond(fresh: Floats) -> Response:
         solution, p = rows.solve(fresh)
         c = solution.x[:m]
-        return Response(None, (c - c.mean(),), -float(solution.x[m]), p)
+        return Response(c, (c - c.mean(),), -float(solution.x[m]), p)
 
     return against(sources, respond, lambda apart, low: apart < -SOLVED or low >= -SOLVED).bound >= -SOLVED
 
@@ -164,45 +143,26 @@ def _holds_uniform(sources: Sources) -> bool:
 POLISH = 500  # of Blahut's steps, which only raise the bound: 1 ms altogether
 
 
-def _divergences(q: Floats, r: Floats) -> Floats:
-    """D(Q_x‖r) for every x; q[y, x]."""
-    ratio = np.divide(q, r[:, None], out=np.ones_like(q), where=q > 0.0)
-    return np.asarray((q * np.log(ratio)).sum(axis=0))
-
-
 def _programme(distance: Floats, members: Floats, budget: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Exponential cones for the listed members: Q, r, prices of the information rows and of the distortion rows."""
-    xs, ys = distance.shape
-    n, k = xs * ys, len(members)
-    conic = ConicProgramme()
-    q, entropies, r, worst = (conic.fresh(count) for count in (n, n, ys, 1))
-    x, y = q % xs, q // xs  # Q[y, x] is listed row by row
-    conic.equal(x, q, np.ones(n), -np.ones(xs))
-    conic.equal(np.zeros(ys, dtype=np.int64), r, np.ones(ys), -np.ones(1))
-    each, spread = np.repeat(np.arange(k), n), members[:, x].ravel()
-    told = conic.nonnegative(
-        np.append(each, np.arange(k)), np.append(np.tile(entropies, k), np.repeat(worst, k)),
-        np.append(-spread, np.ones(k)), np.zeros(k),
-    )
-    lost = conic.nonnegative(each, np.tile(q, k), -spread * np.tile(distance[x, y], k), np.full(k, budget))
-    one = np.ones(n)
-    conic.each(exponential, [(entropies, -one)], [(q, one)], [(r[y], one)])
+    (xs, ys), k, laws = distance.shape, len(members), LawProgramme()
+    q, r = laws.laws(np.zeros((ys, xs))), laws.laws(np.zeros((ys, 1)))
+    laws.limit(np.tile(q.ravel(), (k, 1)), (members[:, None, :] * distance.T).reshape(k, -1), budget)
+    conic, lost = laws.conic()
+    entropies, worst, one = conic.fresh(q.size), conic.fresh(1), np.ones(q.size)
+    rows = [(np.full(k, name), -members[:, x]) for x, names in enumerate(entropies.reshape(ys, xs).T) for name in names]
+    told = conic.hold([(np.repeat(worst, k), np.ones(k)), *rows])
+    conic.each(exponential, [(entropies, -one)], [(q.ravel(), one)], [(np.repeat(r, xs), one)])
     answer = conic.solve(np.eye(conic.variables)[worst[0]], tolerance=SOLVED, refine=True)
     z = np.maximum(answer.z, 0.0)
-    return answer.x[q].reshape(ys, xs), answer.x[r], z[told], z[lost]
+    return answer.x[q], answer.x[r[:, 0]], z[told], z[lost]
 
 
 def _within(q: Floats, distance: Floats, sources: Sources, budget: float) -> Floats:
     """Q clipped, normalised, and moved towards the nearest outputs until the budget holds for every source."""
     q = np.maximum(q, 0.0)
-    q = q / q.sum(axis=0)
-    nearest = np.zeros_like(q)
-    nearest[np.argmin(distance, axis=1), np.arange(q.shape[1])] = 1.0
-
-    def moved(share: float) -> Floats:
-        return np.asarray((1.0 - share) * q + share * nearest)
-
-    return moved(least_share(lambda share: sources.worst(lost(moved(share), distance))[0] <= budget))
+    nearest = np.eye(len(q))[:, np.argmin(distance, axis=1)]
+    return blended(q / q.sum(axis=0), nearest, lambda q: sources.worst(lost(q, distance))[0] <= budget)
 
 
 def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance: Floats, budget: float) -> float:
@@ -226,11 +186,11 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     return inform + idle - budget * float(weights.sum())
 
 
-def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8) -> Settled[Floats]:
+def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8) -> Settled:
     """The saddle point: a mechanism within the budget, max_P I(P; Q) in nats, and the mixture that proves the bound."""
     members = np.zeros((0, sources.size))
 
-    def respond(fresh: Floats) -> Response[Floats]:
+    def respond(fresh: Floats) -> Response:
         nonlocal members
         members = np.vstack([members, fresh])
         q, r, inform, lose = _programme(distance, members, budget)
@@ -238,6 +198,6 @@ def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, toleran
         r = r / r.sum()
         p = inform @ members / inform.sum() if inform.sum() > 0.0 else members[0]
         low = max(0.0, rate_bound(p, r, lose, members, distance, budget))
-        return Response(q, (_divergences(q, r), lost(q, distance)), low, p)
+        return Response(q, (rel_entr(q, r[:, None]).sum(axis=0), lost(q, distance)), low, p)
 
     return against(sources, respond, lambda value, low: value - low <= tolerance * max(1.0, value))

@@ -7,8 +7,8 @@ d[x, y] and any set of sources. Its value falls in ε, and prices of the rows pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,8 @@ from sfumato.tolerances import SUMS_TO_ONE
 from sfumato.uncertainty.sets import UncertaintySet
 
 LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
+ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
@@ -31,13 +33,6 @@ class Sources:
     worst: Callable[[Floats], tuple[float, Floats]]
     """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
 
-    def __post_init__(self) -> None:
-        p = self.members
-        if p.ndim != 2 or p.size == 0:
-            raise InputError("the source set is empty: give at least one distribution.")
-        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
-            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
-
     @property
     def size(self) -> int:
         """M, the number of letters."""
@@ -46,6 +41,10 @@ class Sources:
     @staticmethod
     def listed(p: Floats) -> Sources:
         """Finitely many distributions (or their convex hull: the same thing here [003, Lemma 2])."""
+        if p.ndim != 2 or p.size == 0:
+            raise InputError("the source set is empty: give at least one distribution.")
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
+            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
 
         def worst(c: Floats) -> tuple[float, Floats]:
             values = p @ c
@@ -68,28 +67,28 @@ class Sources:
 
 
 CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
-Made = TypeVar("Made")
 Found = TypeVar("Found")
+Trial = Callable[[float], tuple[float, float, Found]]  # ε ↦ a loss, a bound of it, and what has this loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Response(Generic[Made]):
+class Response:
     """The best answer to some members: its loss for every letter, and what a mixture of them proves about all answers.
 
     The first loss is what is minimised; others are kept in bounds, and only bring members in.
     """
 
-    made: Made
+    made: Floats
     losses: tuple[Floats, ...]
     bound: float
     source: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settled(Generic[Made]):
+class Settled:
     """What has the least worst-case loss, this loss, the highest proved bound with its source, and all members met."""
 
-    made: Made
+    made: Floats
     value: float
     bound: float
     source: Floats
@@ -97,16 +96,15 @@ class Settled(Generic[Made]):
 
 
 def against(
-    sources: Sources, respond: Callable[[Floats], Response[Made]], enough: Callable[[float, float], bool],
-    members: Floats | None = None,
-) -> Settled[Made]:
+    sources: Sources, respond: Callable[[Floats], Response], enough: Callable[[float, float], bool]
+) -> Settled:
     """The best answer to every source: respond(fresh) answers the members told so far, these among them.
 
     Members are all that enters, so every answer is one to a relaxation, and its bound holds for the whole set. It ends
     when value and bound are near enough, or when those who are worst off have been met before.
     """
-    met, fresh = np.zeros((0, sources.size)), sources.members if members is None else members
-    best: Settled[Made] | None = None
+    met, fresh = np.zeros((0, sources.size)), sources.members
+    best: Settled | None = None
     for _ in range(CUTTING_ROUNDS):
         met, found = np.vstack([met, fresh]), respond(fresh)
         (value, _), *_ = asked = [sources.worst(loss) for loss in found.losses]
@@ -178,30 +176,19 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
     return np.hstack([one[own], blank]), np.hstack([blank, one[own]]), np.hstack([one[first], -e * one[second]])
 
 
-def least_distortion(
-    sources: Sources, distance: Floats, epsilon: float, members: Floats | None = None, budget: float = -np.inf
-) -> Settled[Floats]:
-    """min_Q max_P E d at this ε, from members known before; stops early once it is decided if a budget is met."""
+def least_distortion(sources: Sources, distance: Floats, epsilon: float) -> Settled:
+    """min_Q max_P E d at this ε."""
     (xs, ys), e = distance.shape, float(np.exp(epsilon))
-    wide = xs if e > 1.0 else 1  # at ε = 0 all inputs are answered alike
-
-    def costs(p: Floats) -> Floats:
-        cost = p * distance.T
-        return cost if wide > 1 else cost.sum(axis=1, keepdims=True)
-
     ends = float(distance.min()), float(distance.max())
-    programme = FloorProgramme(np.eye(wide), e, np.zeros((ys, wide)), ends)
-    rows = MemberRows(programme, lambda p: programme.loss(costs(p)))
+    programme = FloorProgramme(np.eye(xs), e, np.zeros((ys, xs)), ends)
+    rows = MemberRows(programme, lambda p: programme.loss(p * distance.T))
 
-    def respond(fresh: Floats) -> Response[Floats]:
+    def respond(fresh: Floats) -> Response:
         solution, p = rows.solve(fresh)
-        q = np.repeat(private(solution.x[: ys * wide].reshape(ys, wide), e), xs // wide, axis=1)
+        q = private(solution.x[: ys * xs].reshape(ys, xs), e)
         return Response(q, (lost(q, distance),), programme.proved(solution), p)
 
-    def enough(value: float, low: float) -> bool:
-        return value <= budget or low > budget > -np.inf or value - low <= SOLVED * max(1.0, abs(value))
-
-    return against(sources, respond, enough, members)
+    return against(sources, respond, lambda value, low: value - low <= SOLVED * max(1.0, abs(value)))
 
 
 def lost(q: Floats, distance: Floats) -> Floats:
@@ -210,59 +197,50 @@ def lost(q: Floats, distance: Floats) -> Floats:
 
 
 def private(q: Floats, e: float) -> Floats:
-    """Q with entries lifted to max/e, and a constant mixed in where rounding left a ratio above e."""
+    """Q with a constant mixed in where rounding left a ratio above e."""
     q = np.maximum(q, 0.0)
-    q = np.maximum(q, q.max(axis=1, keepdims=True) / e)
     q = q / q.sum(axis=0)
-    if e <= 1.0:
-        return np.asarray(q)
     found = lifted(q, lambda q: np.asarray(q.max(axis=1) - e * q.min(axis=1)), e - 1.0)
     return np.repeat(q.mean(axis=1)[:, None], q.shape[1], axis=1) if found is None else found
 
 
 def least_epsilon_for(
-    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8, highest: float
+    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8
 ) -> tuple[float, Floats]:
     """The ε below which nothing meets the budget, and a Q that does; by certified answers, as close as these get."""
-    members: Floats | None = None
-    if distance.ndim != 2 or distance.shape[0] != sources.size or not np.all(np.isfinite(distance)):
-        raise InputError(f"distance must be a finite matrix with {sources.size} rows, got {distance.shape}.")
 
     def tried(epsilon: float) -> tuple[float, float, Floats]:
-        nonlocal members
-        found = least_distortion(sources, distance, epsilon, members, budget)
-        members = found.members
+        nonlocal sources
+        found = least_distortion(sources, distance, epsilon)
+        sources = replace(sources, members=found.members)
         return found.value, found.bound, found.made
 
-    low, q = bisected(tried, budget, tolerance, highest)
+    low, q = bisected(tried, budget, tolerance)
     if q is None:
-        raise InputError(f"no mechanism below ε = {highest} meets the budget {budget}.")
+        raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
     return low, q
 
 
-def bisected(
-    tried: Callable[[float], tuple[float, float, Found]], budget: float, tolerance: float, highest: float
-) -> tuple[float, Found | None]:
+def bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
     """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
 
-    tried(ε) is a loss that is reached, one that is proved to be out of reach, and what reaches it; the budget may lie
-    between the two, which is as close as a solver gets.
+    The budget may lie between loss and bound, which is as close as a solver gets.
     """
-    value, _, found = tried(0.0)
-    if value <= budget:
-        return 0.0, found
-    low, high, made = 0.0, 1.0, None
-    while made is None or high - low > tolerance * max(high, LEAST_EPSILON):
-        middle = high if made is None else 0.5 * (low + high)
+    low = 0.0
+    for high in ATTEMPTED:
+        value, bound, made = tried(high)
+        if value <= budget:
+            break
+        low = high if bound > budget else low
+    else:
+        return low, None
+    while high - low > tolerance * max(high, LEAST_EPSILON):
+        middle = 0.5 * (low + high)
         value, bound, found = tried(middle)
         if value <= budget:
             made, high = found, middle
         elif bound > budget:
             low = middle
-        elif made is not None:
+        else:
             break
-        if made is None:
-            if high >= highest:
-                break
-            high = min(2.0 * high, highest)
     return low, made

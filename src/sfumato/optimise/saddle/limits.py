@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from sfumato.optimise.law_programme import LawProgramme
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
-from sfumato.optimise.repair import blended, goal, least_share
+from sfumato.optimise.repair import blended, goal
 from sfumato.optimise.saddle.programme import EntropySum, PowerSum, Sums, loose, sharpened, solve
 
 NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
@@ -63,7 +64,8 @@ def least_distortion(
     apply to variables that are tied to Q by linear rows.
     """
     cost = (p[:, None] * distance).T
-    constant = _constant(cost)
+    alone = cost.sum(axis=1).argmin()  # the best output to give whatever the input is
+    constant = np.eye(len(cost))[:, np.full(cost.shape[1], alone)]
     if any(limit.level < 0 for limit in limits):
         raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
@@ -74,18 +76,31 @@ def least_distortion(
     seen = names if given is None else _seen(programme, names, given)
     for limit in limits:
         sums += _imposed(programme, seen, limit)
+    levels, most = partial(_levels, limits, level, given), [goal(limit.level) for limit in limits]
 
-    def inside(x: Floats) -> tuple[float, Floats, tuple[float, ...]]:
-        channel, levels = _inside(swept(x[names], cost), constant, limits, level, given)
-        return float((cost * channel).sum()), channel, levels
+    def inside(x: Floats) -> Floats:
+        """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
+        q = swept(x[names], cost)
+        return blended(q, q.mean(axis=1), lambda q: all(np.array(levels(q)) <= most), DUST)
+
+    def lost(channel: Floats) -> float:
+        return float((cost * channel).sum())
 
     answer = solve(programme, sums, budget)
-    value, channel, levels = inside(answer.x)
+    best = min(constant, inside(answer.x), key=lost)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
-    if loose(value, bound):
-        bound, vertex = sharpened(programme, sums, answer.x, value, bound, budget.part(1.0, SHARPENING))
-        value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
-    return LeakingChannel(channel, value, bound, levels, answer.status)
+    if loose(lost(best), bound):
+        bound, vertex = sharpened(programme, sums, answer.x, lost(best), bound, budget.part(1.0, SHARPENING))
+        best = min(best, inside(vertex), key=lost)
+    return LeakingChannel(best, lost(best), bound, levels(best), answer.status)
+
+
+def _levels(
+    limits: Sequence[LeakageLimit], level: Level, given: Floats | None, channel: Floats
+) -> tuple[float, ...]:
+    """The certified levels of a channel, about its input or about the secret."""
+    about = channel if given is None else channel @ given.T
+    return tuple(level(limit, about) for limit in limits)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -142,36 +157,6 @@ def _tilted(programme: LawProgramme, q: Ints, alpha: float, tau: float, level: f
             others = (column for column in q.T if not np.array_equal(column, reference))
             sums += [PowerSum(scale, d, 0.0, column, reference, NO_INDEX) for column in others]
     return sums
-
-
-def _constant(cost: Floats) -> Floats:
-    """The best channel that ignores its input."""
-    channel = np.zeros_like(cost)
-    channel[int(np.argmin(cost.sum(axis=1)))] = 1
-    return channel
-
-
-def _inside(
-    q: Floats, constant: Floats, limits: Sequence[LeakageLimit], level: Level, given: Floats | None
-) -> tuple[Floats, tuple[float, ...]]:
-    """The channel mixed with the least of a constant law that brings every certified level below its limit.
-
-    exp of a multiple of the leakage is convex and a constant law leaks nothing, so levels fall along the way.
-    """
-    law = q.mean(axis=1, keepdims=True)
-
-    def levels(share: float) -> tuple[float, ...]:
-        mixed = (1 - share) * q + share * law
-        mixed = mixed if given is None else mixed @ given.T
-        return tuple(level(limit, mixed) for limit in limits)
-
-    def fits(share: float) -> bool:
-        return all(found <= goal(limit.level) for found, limit in zip(levels(share), limits, strict=True))
-
-    share = least_share(fits, DUST)
-    if share == 1.0:
-        return constant, tuple(0.0 for _ in limits)
-    return (1 - share) * q + share * law, levels(share)
 
 
 # --- the most informative channel under a limit on maximal leakage, and under local differential privacy --------------

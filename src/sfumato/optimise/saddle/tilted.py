@@ -46,11 +46,13 @@ class Saddle:
     bound: float
     p: Floats
     q: Floats
-    steps: int
 
 
 class SaddleProblem:
-    """One channel, one pair of orders, one reference law (None when τ = 1): values, gradients, curvature."""
+    """One channel, one pair of orders, one reference law (None when τ = 1): values, gradients, curvature.
+
+    With many references [k, y] the laws p[k, x] of all of them are looked at together, where that is said.
+    """
 
     def __init__(self, channel: Floats, orders: Orders, reference: Floats | None) -> None:
         self.channel, self.orders = channel, orders
@@ -61,13 +63,15 @@ class SaddleProblem:
         self.log_reference = np.zeros(len(channel))
         if reference is not None:
             self.log_reference = np.log(reference)
-            self.log_weight += (1 - orders.beta) * self.log_reference
+            self.log_weight = self.log_weight + (1 - orders.beta) * self.log_reference
 
-    def best_output(self, p: Floats) -> tuple[Floats, Floats]:
-        """The q that attains the inner minimum for p [004, (89)], and the means v = Σ p A."""
-        means = np.maximum(self.powers @ p, LEAST)
+    def best_output(self, p: Floats) -> tuple[Floats, Floats, Floats]:
+        """The q that attains the inner minimum for p [004, (89)], the means v = Σ p A, and θ(α−1) times the value;
+        for many references too."""
+        means = np.maximum(p @ self.powers.T, LEAST)
         logs = self.log_weight + self.orders.theta * np.log(means)
-        return np.exp(logs - log_sum_exp(logs)), means
+        total = log_sum_exp(logs)
+        return np.exp(logs - total[..., None]), means, total
 
     def divergences(self, q: Floats) -> Floats:
         """D_x = 1/(α−1) log Σ_y Q_yx^α (q^τ c^{1−τ})^{1−α}: the largest bounds V* from above, whatever q is."""
@@ -93,7 +97,7 @@ class SaddleProblem:
 
     def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
-        (q, means), alpha = self.best_output(p), self.orders.alpha
+        (q, means, _), alpha = self.best_output(p), self.orders.alpha
         if not self.orders.near_one:
             r = self.powers.T @ (q / means)
             return (r - 1) / (alpha - 1), q, means, float(np.log(max(float(r.max()), LEAST)) / (alpha - 1))
@@ -109,12 +113,12 @@ class SaddleProblem:
         hessian += (self.orders.theta * (self.orders.alpha - 1)) * np.outer(e, e)
         return np.asarray(hessian, dtype=np.float64)
 
-    def saddle(self, p: Floats, steps: int) -> Saddle:
+    def saddle(self, p: Floats) -> Saddle:
         """Both sides evaluated afresh from p alone."""
         q = self.best_output(p)[0]
         d = self.divergences(q)
         value = self.value(p, d)
-        return Saddle(value, max(value, float(d.max())), p, q, steps)
+        return Saddle(value, max(value, float(d.max())), p, q)
 
 
 def _newton(hessian: Floats, slope: Floats, p: Floats, z: Floats, mu: float) -> Floats:
@@ -141,9 +145,9 @@ def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Sadd
     e, q, means, found = problem.excess(p)
     best, best_gap = p, found
     z = np.maximum(-e, max(found, 1e-14))
-    for step in range(most):
+    for _ in range(most):
         if found <= gap or n == 1:
-            return problem.saddle(p, step)
+            return problem.saddle(p)
         mu = float(p @ z) / n
         target = mu * min(0.2, max(mu**0.5, 1e-3))
         try:
@@ -158,21 +162,15 @@ def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Sadd
         e, q, means, found = problem.excess(p)
         if found < best_gap:
             best, best_gap = p, found
-    return problem.saddle(best, most)
-
-
-def ascend(problem: SaddleProblem, p: Floats, rounds: int) -> Floats:
-    """Multiplicative steps p ← p·r^{1/(1−θ)}: each raises the value (Jensen on each concave power), none needs a solve.
-
-    This is Blahut–Arimoto at α = 1 and Arimoto's algorithm at τ = 1.
-    """
-    for _ in range(rounds):
-        p = moved(problem.orders, p, problem.excess(p)[0])
-    return p
+    return problem.saddle(best)
 
 
 def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
-    """One multiplicative step for p[x], or for every row of p[·, x]; (log r)/(1−θ) = log(1 + (α−1)e)/(α−1) / (τθ)."""
+    """One multiplicative step p ← p·r^{1/(1−θ)} for p[x], or for every row of p[·, x]: it raises the value (Jensen on
+    each concave power) and needs no solve. (log r)/(1−θ) = log(1 + (α−1)e)/(α−1) / (τθ).
+
+    This is Blahut–Arimoto at α = 1 and Arimoto's algorithm at τ = 1.
+    """
     scale = orders.alpha - 1
     push = np.log1p(np.maximum(scale * e, -1 + 1e-15)) / scale if scale > 0 else e
     logs = np.log(p) + push / (orders.tau * orders.theta)
@@ -183,12 +181,15 @@ def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
 def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
     """The saddle at τ = 1, where no reference has a say: from an even law, by a few steps that need no solve."""
     problem, n = SaddleProblem(channel, orders, None), channel.shape[1]
-    return climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4)
+    p = np.full(n, 1 / n)
+    for _ in range(6):
+        p = moved(orders, p, problem.excess(p)[0])
+    return climb(problem, p, gap / 4)
 
 
 # --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
-# All references climb together by multiplicative steps (two matrix products a round). A reference leaves as soon as its
-# upper bound falls below the best lower bound. Newton's method finishes the most promising ones.
+# All references climb together by multiplicative steps (two matrix products a round). A reference stays where its upper
+# bound falls below the best value. Newton's method finishes the most promising ones.
 
 
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
@@ -210,7 +211,7 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
     """
     n = channel.shape[1]
     p = np.full((n, n), 1 / n) if start is None else 0.999 * start + 0.001 / n
-    upper = _climbed_together(channel, orders, gap, p)
+    upper = _climbed_together(channel, orders, p)
     champion: Saddle | None = None
     who, solved = 0, np.zeros(n, dtype=bool)
     while not solved.all():
@@ -226,32 +227,20 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
     return WorstReference(replace(champion, bound=max(champion.value, float(upper.max()))), who, p)
 
 
-def _climbed_together(channel: Floats, orders: Orders, gap: float, p: Floats) -> Floats:
-    """Upper bounds of all references after a few steps of p[reference, x], which is moved in place.
+def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
+    """Upper bounds of all references after a few steps of p[reference, x], each moved in place while it may be best.
 
-    Near α = 1 (r − 1)/(α−1) loses its digits in products, and each reference climbs by the formulas of SaddleProblem.
+    Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as much, and Newton does the rest,
+    or all at α = 1.
     """
-    upper, best, alive = np.full(len(p), np.inf), -np.inf, np.arange(len(p))
-    if orders.near_one:
-        for x, column in enumerate(channel.T):
-            problem = SaddleProblem(channel, orders, column)
-            p[x] = ascend(problem, p[x], CROWD_ROUNDS // 8)  # a round costs that much more one by one
-            upper[x] = problem.saddle(p[x], 0).bound
-        return upper
-    top, scale = channel.max(axis=1), orders.alpha - 1
-    powers = (channel / top[:, None]) ** orders.alpha
-    log_weight = orders.beta * np.log(top) + (1 - orders.beta) * np.log(channel.T)
-    for _ in range(CROWD_ROUNDS):
-        means = np.maximum(p[alive] @ powers.T, LEAST)
-        logs = log_weight[alive] + orders.theta * np.log(means)
-        total = log_sum_exp(logs)
-        r = (np.exp(logs - total[:, None]) / means) @ powers
-        value = total / (orders.theta * scale)
-        upper[alive] = value + np.log(np.maximum(r.max(axis=1), 1.0)) / scale + 1e-14 * (1 + 1 / scale)
-        best = max(best, float(value.max()))
-        stay = (upper[alive] > best + gap / 2) | (value >= best)
-        if stay.sum() <= 1:
+    problem, scale, upper = SaddleProblem(channel, orders, channel.T), orders.alpha - 1, np.full(len(p), np.inf)
+    for _ in range(CROWD_ROUNDS if scale > 0 else 0):
+        q, means, total = problem.best_output(p)
+        r, value = (q / means) @ problem.powers, total / orders.theta / scale
+        above = np.log(np.maximum(r.max(axis=1), 1.0)) + 1e-14
+        upper = value + above / scale + 1e-14
+        still = upper > value.max()
+        if np.count_nonzero(still) <= 1:
             break
-        alive, r = alive[stay], r[stay]
-        p[alive] = moved(orders, p[alive], (r - 1) / scale)
+        p[still] = moved(orders, p, (r - 1) / scale)[still]
     return upper
