@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import BETTER, LARGEST, Draft, Task, listed_rows, silent
+from sfumato.designers.base import LARGEST, Draft, Task, listed_rows, silent
 from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.arrays import DUST
@@ -18,7 +18,7 @@ from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
-from sfumato.tolerances import EXPONENT
+from sfumato.tolerances import ALIKE, EXPONENT
 
 SECONDS = 30.0  # of a design, where nobody says
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
@@ -68,7 +68,7 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
         master.add(repaired(cone, _known(task, cone), loose=True))
         if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
             master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
-        if master.solve() < task.joint.entropy * (1 - BETTER):
+        if master.solve() < task.joint.entropy * (1 - ALIKE):
             moved(cone, master, budget)
         notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     else:

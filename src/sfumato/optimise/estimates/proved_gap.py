@@ -38,22 +38,16 @@ class PreciseRows:
 
 def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     """A proved lower bound of the error of every private design; 0 where the time does not suffice for one."""
-    rows, goal = found.rows, aim
-    law = rows @ goal.coordinates.p
-    unit = rows[law > 0] / law[law > 0, None]
+    law, error = found.rows @ aim.coordinates.p, aim.of_rows(found.rows)
+    unit = found.rows[law > 0] / law[law > 0, None]
     J = (unit.T * law[law > 0]) @ unit
-    seen = J[np.ix_(goal.seen, goal.seen)]
-    values = np.linalg.eigvalsh(seen)
-    if values[0] <= DUST * values[-1] or not found.error > 0:
+    values = np.linalg.eigvalsh(J[np.ix_(aim.seen, aim.seen)])
+    if values[0] <= DUST * values[-1] or not error > 0:
         return 0.0
-    known = np.linalg.inv(seen)
-    error = float((goal.cost * known).sum()) - goal.own
-    slope = np.zeros_like(J)
-    slope[np.ix_(goal.seen, goal.seen)] = known @ goal.cost @ known / error
-    prices = found.master.prices / error
+    slope, prices = aim.slope(J) / error, found.master.prices / error
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets = found.cone.coordinates, found.cone.secrets
-    start = float(prices.sum()) - goal.own / error
+    start = float(prices.sum()) - aim.own / error
     top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)
     return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0
 
