@@ -24,6 +24,8 @@ from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
+SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound
+PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
@@ -134,6 +136,12 @@ class Task:
     def ceiling(self) -> float:
         """What no mechanism under this claim can exceed; ε-LIP implies 2ε about the secret."""
         return ceiling(self.joint, self.epsilon, reads=self.reads, notion=self.notion)
+
+    @property
+    def proving(self) -> float:
+        """Seconds that the proof of a table with an output for every cell takes, about."""
+        S, U = self.joint.shape
+        return PROVED * S * U * S * (S - 1) * U
 
     def with_reads(self, reads: str) -> Task:
         return replace(self, reads=reads)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from sfumato.designers.aiming import AIM, noted, searched
-from sfumato.designers.base import RELATIVE, SHARING, Design, Draft, Task, finished
+from sfumato.designers.base import RELATIVE, SEARCH, SHARING, Design, Draft, Task, finished
 from sfumato.designers.choose import as_set, design, home_of, most_informative, optimum
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.joint import Joint
@@ -28,6 +28,11 @@ Known = TypeVar("Known")
 def curve_seconds(points: int, seconds: float) -> float:
     """Of work for a whole curve, where a design alone takes so many."""
     return (FIRST + NEXT * (points - 1)) * seconds
+
+
+def proof_seconds(seconds: float) -> float:
+    """Of them, for the bound of one of the others."""
+    return (1 - SEARCH) * NEXT * seconds
 
 
 def along(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,26 +12,24 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
-from sfumato.designers.aiming import seconds_of
-from sfumato.designers.base import RELATIVE, Draft, Task, listed_rows
-from sfumato.designers.closed_forms import grr, oue, srr, sue
+from sfumato.designers.aiming import CLOSED, seconds_of
+from sfumato.designers.base import RELATIVE, SEARCH, Draft, Task, listed_rows, silent
+from sfumato.designers.closed_forms import srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
-from sfumato.mechanism.subset_laws import incidence
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
-from sfumato.optimise.cone import Coordinates, RatioCone, settled
+from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error
-from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
+from sfumato.optimise.estimates.searching import REACHED, filled, searched, searched_along
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import UncertaintySet
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 26.0  # of search, when no time_limit is given
-SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
-PROOF = 0.2  # of the search, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 
 
@@ -51,9 +49,9 @@ def precise(
     machine does.
     """
     if time_limit is None:
-        budget = Budget.of_work(SHARE * (patience() * SECONDS if working is None else working), progress)
+        budget = Budget.of_work(patience() * SECONDS if working is None else working, progress)
     else:
-        budget = Budget.of(SHARE * time_limit, progress)
+        budget = Budget.of(time_limit, progress)
     return Estimated.of(task, target).made(budget)[0]
 
 
@@ -67,18 +65,18 @@ def precise_along(
     of the error, below which it is a level's last: without it two in a row may gain little."""
     asked = [Estimated.of(task, target) for task in tasks]
     first, task = asked[0], tasks[0]
-    seconds = SHARE * ((seconds_of(task) if first.each else patience() * SECONDS) if working is None else working)
+    seconds = (seconds_of(task) if first.name == "each" else patience() * SECONDS) if working is None else working
     found, whole = None, curve_seconds(len(tasks), seconds)
-    if len(tasks) > 1 and not first.each and task.epsilon > 0 and task.at_most is None:
+    if len(tasks) > 1 and first.name != "each" and task.epsilon > 0 and task.at_most is None:
         laws = [x.law for x in starts if x.reads == task.reads]
-        known = [first.coordinates.taken(x) for x in listed_rows(task, laws)]
+        known = [first.aim.coordinates.taken(x) for x in listed_rows(task, laws)]
         found = searched_along(
             task.within, [x.epsilon for x in tasks], first.beside(first.aim), task.reads,
-            Budget.of_work(whole * (1 - PROOF if bounded else 1.0)), known if len(known) == len(tasks) else (), once,
+            Budget.of_work(SEARCH * whole), known if len(known) == len(tasks) else (), once,
         )
     if found is None:
         return along(tasks, lambda task, budget, known: Estimated.of(task, target).made(budget, known), seconds)
-    proof = Budget.of_work(PROOF * whole)  # the smallest ε first: there the untouched table says least
+    proof = Budget.of_work((1 - SEARCH) * whole)  # the smallest ε first: there the untouched table says least
     return (x.proved(y, proof.part() if bounded else None) for x, y in zip(asked, found, strict=True))
 
 
@@ -99,52 +97,47 @@ class Estimated:
         return cls(task, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read
 
     @property
-    def each(self) -> bool:
-        return isinstance(self.target, str) and self.target == "each"
+    def name(self) -> str:
+        return self.target if isinstance(self.target, str) else "given"
 
     @cached_property
     def within(self) -> UncertaintySet:
         return filled(self.task.within)
 
     @cached_property
-    def coordinates(self) -> Coordinates:
-        return Coordinates.of(self.within.joint, self.task.reads)
-
-    @cached_property
     def aim(self) -> Goal:
-        return goal(self.within.joint, self.target, self.task.reads)
+        """Of the target; of the whole table where that is each of its parts."""
+        whole = "joint" if self.task.reads == "both" else "useful"
+        return goal(self.within.joint, whole if self.name == "each" else self.target, self.task.reads)
 
     @property
     def alone(self) -> Goal:
         """The useful marginal, from a mechanism that reads nothing else."""
         return goal(self.within.joint, "useful", "useful")
 
-    def beside(self, aim: Goal) -> Goal:
+    @staticmethod
+    def beside(aim: Goal) -> Goal:
         """An aim with a little weight on the whole table."""
-        whole = np.eye(len(aim.p))
-        return Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / len(whole)) * whole)
+        return Goal(aim.coordinates, aim.cost + BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 
     def made(self, budget: Budget, known: Floats | None = None) -> tuple[Draft, Floats | None]:
         """The design, and its rows; `known` are those of a design at another ε."""
-        begun = [] if known is None else [settled(RatioCone(self.within, self.task.epsilon, self.task.reads), known)]
-        if self.each:
-            return self._for_each(budget, begun)
-        if self.task.epsilon == 0:
-            return self._nothing(self.aim), None
-        provable = len(self.aim.p) <= PROVABLE
-        found = self._found(self.aim, budget.part(1 - PROOF) if provable else budget, begun)
-        return self.proved(found, budget, budget), None if found is None else found.rows
+        task, beside = self.task, budget.less(self.task.proving)
+        if task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
+            law, least = Constant(task.rows, task.joint.useful.size), self.aim.untouched / (task.joint.n or 1)
+            return self._draft(law, math.sqrt(least), lambda mechanism: math.inf), None
+        begun = [] if known is None else [settled(RatioCone(self.within, task.epsilon, task.reads), known)]
+        if self.name == "each":
+            return self._for_each(beside, begun)
+        search = beside.part(SEARCH) if len(self.aim.p) <= PROVABLE else beside
+        found = self._found(self.aim, search, begun)
+        return self.proved(found, beside.part(), search), None if found is None else found.rows
 
     def _found(self, aim: Goal, budget: Budget, known: Sequence[Floats]) -> PreciseRows | None:
         task = self.task
         return searched(task.within, task.epsilon, self.beside(aim), task.reads, budget, known, task.at_most)
-
-    def _nothing(self, aim: Goal) -> Draft:
-        """At ε = 0 nothing can be estimated that depends on the secret, and here nothing is."""
-        law = Constant(self.task.rows, self.task.joint.useful.size)
-        return self._draft(law, math.sqrt(aim.untouched / (self.task.joint.n or 1)), lambda m: math.inf)
 
     def proved(self, found: PreciseRows | None, proof: Budget | None, search: Budget = FREE) -> Draft:
         """The draft of rows that were found, with what is proved about others within the time, if that is asked for."""
@@ -160,10 +153,7 @@ class Estimated:
         mixture of K designs with equal weights has at most about K times each one's own best, so that nothing is ruined
         however little time there is.
         """
-        goals = parts_of(self.within.joint, self.task.reads)
-        if self.task.epsilon == 0:
-            return self._nothing(next(iter(goals.values()))), None
-        best: dict[str, float] = {}
+        goals, best = parts_of(self.within.joint, self.task.reads), dict[str, float]()
         held: list[Floats] = []  # whole designs, the last one first
 
         def sought(aim: Goal, share: float) -> None:
@@ -188,40 +178,30 @@ class Estimated:
     ) -> Draft:
         """The best of the private rows that were found and of the protocols, by the error of the aim; `asked` says
         whether a proof that little more is possible was asked for."""
-        task = self.task
-        tables = [Table(self._columns(q), task.rows) for q in rows]
+        task, full = self.task, [q if self.task.reads == "useful" else aim.coordinates.full(q) for q in rows]
+        tables = [Table(np.asarray(q / q.sum(0)), task.rows) for q in full]
         laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
-        useful = isinstance(self.target, str) and self.target == "useful"
-        laws = sorted([*laws, *self._protocols(aim, useful)], key=lambda x: x[0])
+        laws = sorted([*laws, *self._protocols(aim, self.name == "useful")], key=lambda x: x[0])
         error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or self._sealable(x[1], x[3]))
-        notes = [] if name == "precise" else [
-            f"{name} of {'(s, u)' if reads == 'both' else 'u alone'} has the least error found"]
+        of = "(s, u)" if reads == "both" else "u alone"
+        notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
         if budget.over:
             notes.append("stopped at the time limit: the best design so far")
         if asked and least <= aim.untouched < error / (1 + REACHED):
             notes.append("only the error of the untouched table is proved to be out of reach within the time")
-        n = 1 if self.each else task.joint.n or 1
+        n = 1 if self.name == "each" else task.joint.n or 1
 
         def score(mechanism: Mechanism) -> float:
             """Of designs of other levels too, which may read another input."""
             own = aim if mechanism.reads == task.reads else self.alone
             return math.sqrt(own.of_law(mechanism.law) / n)
 
-        return self._draft(law, math.sqrt(min(least, error) / n), score, reads, notes, **details, origin=name)
+        draft = self._draft(law, math.sqrt(min(least, error) / n), score, **details, origin=name)
+        return replace(draft, notes=tuple(notes), task=None if reads == task.reads else task.with_reads(reads))
 
-    def _draft(
-        self, law: Law, bound: float, score: Callable[[Mechanism], float], reads: str | None = None,
-        notes: Sequence[str] = (), **details: Any,
-    ) -> Draft:
-        details = {"target": self.target if isinstance(self.target, str) else "given", **details}
-        other = None if reads in (None, self.task.reads) else self.task.with_reads(str(reads))
-        unit = RELATIVE if self.each else "of standard error"
-        return Draft(law, "precise", bound, tuple(notes), details, score=score, unit=unit, task=other)
-
-    def _columns(self, rows: Floats) -> Floats:
-        """Rows over all inputs, columns that sum to 1."""
-        full = rows if self.task.reads == "useful" else self.coordinates.full(rows)
-        return np.asarray(full / full.sum(0))
+    def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: Any) -> Draft:
+        unit = RELATIVE if self.name == "each" else "of standard error"
+        return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
 
     def _sealable(self, law: Law, reads: str) -> bool:
         """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
@@ -235,28 +215,31 @@ class Estimated:
     def _protocols(self, aim: Goal, useful: bool) -> Iterator[tuple[float, Law, str, str]]:
         """(error, law, name, reads) of the ordinary protocols at the same promise, as far as they can be listed; those
         of the useful variable alone where nothing else is asked for."""
-        makers: tuple[Callable[[Task], Draft], ...] = (grr, oue, sue)
-        for reads, measured in (("both", aim), ("useful", self.alone)):
-            if not (self.task.reads == "both" if reads == "both" else useful):
-                continue
+        measured = {"both": aim} if self.task.reads == "both" else {}
+        for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
             asked = self.task.with_reads(reads)
-            laws = [(make(asked).law, make.__name__) for make in makers]
+            drafts = [make(asked) for make in CLOSED[reads]]
             if reads == "both":
-                laws += [(srr(asked, fit=fit).law, "srr") for fit in (False, True)]
-                laws += [(_blocks(asked, order), "blocks") for order in fitting(asked.epsilon)]
-            for law, name in laws:
+                drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]
+            for law, name in ((x.law, x.method) for x in drafts):
                 if law.kind == "unary" or law.outputs * asked.rows * asked.joint.useful.size <= CHANNEL:
-                    error = measured.of_law(law)
+                    error = own.of_law(law)
                     yield from [] if math.isnan(error) else [(error, law, name, reads)]
 
 
-def _blocks(task: Task, order: int) -> Law:
+def fitting(epsilon: float) -> list[int]:
+    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
+    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
+    return sorted({2, *near[:2]})
+
+
+def _blocks(task: Task, order: int) -> Draft:
     """SRR with projective blocks in the place of single values: private for any distribution."""
     (rows, useful), up, down = task.joint.shape, math.exp(task.epsilon), math.exp(-task.epsilon)
     try:
         sets = np.array(incidence(useful, order))
     except InputError:
-        return Constant(rows, useful)
+        return silent(task, "blocks")
     inside = int(sets[:, 0].sum())  # blocks that hold a value, as many for each
     total = inside * up + (len(sets) - inside) * down + (rows - 1) * len(sets)
-    return Blocks(rows, useful, order, up / total, down / total, 1 / total)
+    return Draft(Blocks(rows, useful, order, up / total, down / total, 1 / total), "blocks")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LARGEST, Draft, Task, listed_rows, silent
+from sfumato.designers.base import LARGEST, SEARCH, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.curves import along, curve_seconds
+from sfumato.designers.curves import along, curve_seconds, proof_seconds
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -32,13 +32,8 @@ from sfumato.tolerances import ALIKE, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, WIDE_SEARCH = 0.65, 0.8  # of the time beside the proof; what is left is for the bound
-PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
-LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
-ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
-AFTER = 0.2  # of the time of its search, for its bound
-ALONG_GAP = 1e-3  # relative, at which neither its value nor its bound is worked on: a curve shows no more
-PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that was not cut at from outside
+LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
+ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -136,7 +131,7 @@ def ballopt_along(
         )
         if found is not None:
             return (
-                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work(PROOF * usual))
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work(proof_seconds(usual)))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
     return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
@@ -180,7 +175,7 @@ def polyopt_along(
     found = [Found(Table(x[0], first.rows), x[1], details={"family": x[1]}) for x in every if x is not None]
     if len(found) < len(tasks):
         return None
-    seconds = PROOF * (usual_seconds(first) if working is None else working)
+    seconds = proof_seconds(usual_seconds(first) if working is None else working)
     return (
         x.draft(task, "polyopt", (), GAP, Budget.of_work(seconds), limit) for task, x in zip(tasks, found, strict=True)
     )
@@ -225,10 +220,10 @@ def _drafted(
     if task.epsilon == 0:
         return silent(task, method), None
     within, started, closed = task.within if inner is None else inner, budget.clock(), _closed(task)
-    (S, U), share = task.joint.shape, SEARCH if carried is None else ALONG
+    S, U = task.joint.shape
     wide = isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
-    beside = budget.less(PROVED * S * U * S * (S - 1) * U)
-    search = FREE if quick else beside.part(share)
+    beside = budget.less(task.proving)
+    search = FREE if quick else beside.part(SEARCH)
     if listable(within, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
@@ -237,7 +232,7 @@ def _drafted(
         ))
     elif wide:
         each = U * (LAID + WEIGHED * S)
-        beside, search = budget.less(S * each), budget.part(WIDE_SEARCH)
+        beside, search = budget.less(S * each), budget.part(SEARCH)
         found = _wide(task, search, profile, each)
     else:
         raise InputError(
@@ -248,8 +243,7 @@ def _drafted(
     found.details["outside" if inner is None else "family"] = found.bound
     if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
         found.bound, closed = math.inf, closed[-1:]
-    took = budget.clock() - started
-    most = 1.0 + took if carried is None else AFTER * took  # no longer than the search, and a second more
+    most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
     after = beside.part(0.0 if quick else 1.0, most)
     draft = found.draft(task, method, closed if task.at_most is None else (), gap, after, known)
     assert draft.bound is not None

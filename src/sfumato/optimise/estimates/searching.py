@@ -11,9 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.all_levels import OneLevel, Together, joinable
 from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
@@ -148,61 +146,40 @@ def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
     return np.asarray(q / q.sum(0))
 
 
-# --- sets to begin with: those of ordinary protocols, of u alone and of (s, u), and parts of all cells ----------------
+# --- sets to begin with: those of ordinary protocols, of u alone, of s and of (s, u) ----------------------------------
 
 
 LISTED = 6  # values up to which every set of them is listed
-PARTS = 2  # times as many sets as coordinates among the parts of all cells
+PARTS = 2  # times as many sets as values, where only some are listed
+
+
+def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
+    """Sets of coordinates: of u whatever s is, of s whatever u is, single cells, parts of all cells."""
+    if reads == "useful":
+        return values_of(shape[1], epsilon)
+    (s, u), n = np.divmod(coordinates.cell, shape[1]), len(coordinates.p)
+    each = values_of(shape[1], epsilon)[:, u], values_of(shape[0], epsilon)[:, s]
+    return _proper(np.concatenate([np.eye(n, dtype=bool), *each, _parts(n, epsilon)]))
 
 
 def values_of(k: int, epsilon: float) -> Bools:
     """Sets of k values: single ones (GRR) and all but one; every set of a few values (subset selection, unary bits), or
-    hyperplanes of a projective space with about the share that is best at ε, and halves."""
+    parts of all."""
     eye = np.eye(k, dtype=bool)
-    sets = [eye, ~eye]
-    if k <= LISTED:
-        sets.append(subsets(k).astype(bool))
-    else:
-        for order in fitting(epsilon):
-            with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
-                found = np.array(incidence(k, order))
-                sets += [found, ~found]
-    return _proper(np.concatenate(sets))
+    return _proper(np.concatenate([eye, ~eye, subsets(k).astype(bool) if k <= LISTED else _parts(k, epsilon)]))
 
 
-def fitting(epsilon: float) -> list[int]:
-    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
-    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
-    return sorted({2, *near[:2]})
+def _parts(n: int, epsilon: float) -> Bools:
+    """One part of all values out of e^ε + 1, the share that is best for LDP, about, as in Hadamard response [Acharya,
+    Sun, Zhang 2019]: few sets that tell all values apart."""
+    rng, parts = np.random.default_rng(0), min(round(math.exp(epsilon) + 1), n)
+    turns = range(math.ceil(PARTS * n / parts))
+    return np.concatenate([rng.permutation(n) % parts == np.arange(parts)[:, None] for _ in turns])
 
 
 def _proper(sets: Bools) -> Bools:
     sets = np.unique(sets, axis=0)
     return np.asarray(sets[sets.any(1) & ~sets.all(1)])
-
-
-def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
-    """Sets of coordinates: of u whatever s is, of u with one secret, of secrets, single cells, parts of all cells."""
-    U, n = shape[1], len(coordinates.p)
-    if reads == "useful":
-        return values_of(U, epsilon)
-    s, u = np.divmod(coordinates.cell, U)
-    values = values_of(U, epsilon)
-    sets = [np.eye(n, dtype=bool), values[:, u], _parts(n, epsilon)]
-    if shape[0] > 1:
-        sets.append(values_of(shape[0], epsilon)[:, s] if shape[0] <= LISTED else np.eye(shape[0], dtype=bool)[:, s])
-    few = values if len(values) * shape[0] <= PARTS * n else np.zeros((0, U), bool)
-    sets += [few[:, u] & (s == one) for one in range(shape[0])]
-    return _proper(np.concatenate(sets))
-
-
-def _parts(n: int, epsilon: float) -> Bools:
-    """One part of all cells out of e^ε + 1, about, as in Hadamard response [Acharya, Sun, Zhang 2019]: few sets that
-    tell all cells apart."""
-    rng, parts, out = np.random.default_rng(0), min(round(math.exp(epsilon) + 1), n), []
-    for _ in range(math.ceil(PARTS * n / parts)):
-        out.append(rng.permutation(n) % parts == np.arange(parts)[:, None])
-    return np.concatenate(out)
 
 
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
