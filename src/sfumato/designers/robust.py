@@ -57,6 +57,8 @@ def _checked(task: Task, method: str) -> None:
         )
     if (task.joint.p_secret > 0).sum() < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
+    if method != "ballopt" and task.reads != "both":
+        raise InputError(f"{method} reads the secret; use ballopt with reads='useful'.")
 
 
 @dataclass(eq=False)
@@ -148,8 +150,6 @@ def polyopt(
     `working` are seconds of work instead of a time limit, whatever else the machine does.
     """
     _checked(task, "polyopt")
-    if task.reads != "both":
-        raise InputError("polyopt reads the secret; use ballopt with reads='useful'.")
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
@@ -167,9 +167,8 @@ def polyopt_along(
     """
     first, last = tasks[0], tasks[-1]
     asked = first.notion == "rldp" and first.reads == "both" and first.at_most is None and last.epsilon <= LARGEST
-    if options or not asked or (first.joint.p.sum(1) > 0).sum() < 2:
-        return None
-    if not isinstance(first.within, (ChiSquareBall, RenyiBall)):
+    balls = isinstance(first.within, (ChiSquareBall, RenyiBall)) and (first.joint.p_secret > 0).sum() > 1
+    if options or not asked or not balls:
         return None
     every = [best_over_simplices(Simplices(first.within), math.exp(task.epsilon)) for task in tasks]
     found = [Found(Table(x[0], first.rows), x[1], details={"family": x[1]}) for x in every if x is not None]
@@ -189,8 +188,6 @@ def nr(
     Y may reveal U in full given S, so the optimum is H(U|S) + max I(S;Y) over ε-LDP responses to S.
     """
     _checked(task, "nr")
-    if task.reads != "both":
-        raise InputError("nr reads the secret; use ballopt with reads='useful'.")
     if task.epsilon == 0:
         return silent(task, "nr")
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
@@ -220,24 +217,18 @@ def _drafted(
     if task.epsilon == 0:
         return silent(task, method), None
     within, started, closed = task.within if inner is None else inner, budget.clock(), _closed(task)
-    S, U = task.joint.shape
-    wide = isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
     beside = budget.less(task.proving)
     search = FREE if quick else beside.part(SEARCH)
-    if listable(within, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
+    if _listed(task, within, search):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
             others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
             bounding=known is None,
         ))
-    elif wide:
-        each = U * (LAID + WEIGHED * S)
-        beside, search = budget.less(S * each), budget.part(SEARCH)
-        found = _wide(task, search, profile, each)
     else:
-        raise InputError(
-            f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."
-        )
+        each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
+        beside, search = budget.less(task.rows * each), budget.part(SEARCH)
+        found = _wide(task, within, search, profile, each)
     if search.over:
         found.notes = [*found.notes, "stopped at the time limit: the best design so far"]
     found.details["outside" if inner is None else "family"] = found.bound
@@ -251,13 +242,21 @@ def _drafted(
     return draft, handed
 
 
-def _wide(task: Task, budget: Budget, profile: Profile | None, each: float) -> Found:
-    """Rows that are not listed: a layout for the secrets that occur; without one a closed form will be taken.
+def _laid(task: Task, within: Any) -> bool:
+    """Whether rows may be a layout."""
+    return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
 
-    `each` are the seconds that the proof of a secret takes.
-    """
-    p, within = task.joint.p, task.within
-    assert isinstance(within, (ChiSquareBall, RenyiBall))
+
+def _listed(task: Task, within: Any, budget: Budget) -> bool:
+    few = not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+    return listable(within, task.reads, budget) or few
+
+
+def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:
+    """Rows that are not listed: a layout for the secrets that occur; without one a closed form will be taken."""
+    p = task.joint.p
+    if not _laid(task, within):
+        raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = within.around(Joint.from_probabilities(p[seen], n=task.joint.n))
     try:
