@@ -222,7 +222,7 @@ def _searched(
     coordinates = goal(near, "joint").coordinates
     at = coordinates.cell[coordinates.p > 0]
     aim = Goal(coordinates, _form(plan, i, layout)[np.ix_(at, at)])
-    known = None if own is None else np.asarray(own, float)[:, coordinates.cell]
+    known = [] if own is None else [np.asarray(own, float)[:, coordinates.cell]]
     most = claim.also[0].epsilon if claim.also else None
     found = searched(claim.within, claim.epsilon, aim, "both", budget, known, most)
     if found is None or found.rows.shape[0] * near.p.size > SEARCHED.written:

@@ -26,6 +26,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, parts_of, untouched_errors
 from sfumato.privacy.ldp import compared
+from sfumato.tolerances import AT_A_GLANCE
 from sfumato.uncertainty import Anything, ChiSquareBall
 
 AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search
@@ -45,7 +46,8 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
         from sfumato.designers.precise import precise
 
         return noted(precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
-    return _best_closed(task) or _blind(informative())
+    blind = "nothing can be estimated from any closed form here, so that auto kept the most bits instead"
+    return _best_closed(task) or informative().with_note(blind)
 
 
 def seconds_of(task: Task) -> float:
@@ -54,13 +56,8 @@ def seconds_of(task: Task) -> float:
 
 
 def noted(draft: Draft) -> Draft:
-    return replace(draft, notes=(*draft.notes, "auto took precise: the least errors of the whole table, the secret and "
-                                               "each useful column (aim='information' for the most bits)"))
-
-
-def _blind(draft: Draft) -> Draft:
-    why = "nothing can be estimated from any closed form here, so that auto kept the most bits instead"
-    return replace(draft, notes=(*draft.notes, why))
+    return draft.with_note("auto took precise: the least errors of the whole table, the secret and each useful column "
+                           "(aim='information' for the most bits)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,16 +69,16 @@ class Closed:
 
     @classmethod
     def of(cls, task: Task) -> Closed:
-        found, columns = {}, [c.size for c in task.joint.useful.columns]
+        found = {}
         for make in CLOSED[task.reads]:
             try:
                 draft = make(task)
             except (InputError, ClaimError):  # it is not calibrated to this promise
                 continue
-            errors = closed_errors(draft.law, task.joint, task.reads, columns)
+            errors = closed_errors(draft.law, task.joint, task.reads)
             if errors is not None:
                 found[draft.method] = draft, errors
-        parts = untouched_errors(task.joint, task.reads, columns)
+        parts = untouched_errors(task.joint, task.reads)
         return cls(found, {part: min((e[part] for _, e in found.values()), default=math.inf) for part in parts})
 
     def mean(self, errors: Mapping[str, float]) -> float:
@@ -91,8 +88,7 @@ class Closed:
     @property
     def means(self) -> dict[str, float]:
         """By method, of those from which everything can be estimated."""
-        finite = {x: e for x, (_, e) in self.drafts.items() if all(map(math.isfinite, e.values()))}
-        return {name: self.mean(errors) for name, errors in finite.items()}
+        return {x: self.mean(e) for x, (_, e) in self.drafts.items() if all(map(math.isfinite, e.values()))}
 
 
 def _best_closed(task: Task) -> Draft | None:
@@ -100,19 +96,19 @@ def _best_closed(task: Task) -> Draft | None:
 
     SRR loses the secret where |U| is near e^ε + 1 (docs/choosing.md); its error is then infinite, and it is not taken.
     """
-    columns, closed = [c.size for c in task.joint.useful.columns], Closed.of(task)
+    closed = Closed.of(task)
     if not (means := closed.means):
         return None
-    name = min(means, key=lambda x: means[x])
-    draft, listed = closed.drafts[name][0], ", ".join(f"{x} {math.sqrt(v):.3g}" for x, v in means.items())
+    name, listed = min(means, key=means.__getitem__), ", ".join(f"{x} {math.sqrt(v):.3g}" for x, v in means.items())
 
     def score(mechanism: Mechanism) -> float:
-        own = closed_errors(mechanism.law, task.joint, task.reads, columns)
+        own = closed_errors(mechanism.law, task.joint, task.reads)
         return math.nan if own is None else math.sqrt(closed.mean(own))
 
-    least = math.sqrt(min(closed.mean(untouched_errors(task.joint, task.reads, columns)), means[name]))
-    why = f"auto took {name}: the least errors of the closed forms ({RELATIVE}: {listed})"
-    return replace(draft, score=score, bound=least, unit=RELATIVE, notes=(*draft.notes, why))
+    least = math.sqrt(min(closed.mean(untouched_errors(task.joint, task.reads)), means[name]))
+    draft = closed.drafts[name][0].with_note(
+        f"auto took {name}: the least errors of the closed forms ({RELATIVE}: {listed})")
+    return replace(draft, score=score, bound=least, unit=RELATIVE)
 
 
 def searched(task: Task) -> bool:
@@ -127,7 +123,7 @@ Z95 = 1.959963984540054  # of a normal law: 95 % lie within
 EVERYTHING = 100.0  # points
 LITTLE = 0.01  # of the rows: a release that is worth less is made only when asked for once more
 HELPS = 4  # ways that are told
-MANY = 12  # tables of several columns from which on only the best and the worst are told
+WHOLE = ("joint", "useful")  # parts that are no single column
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +178,7 @@ class Foreseen(Framed):
     @property
     def lines(self) -> list[str]:
         """In words."""
-        listed = self.parts if self.tables < MANY else self.parts[: -self.tables]
+        listed = self.parts if self.tables < AT_A_GLANCE else self.parts[: -self.tables]
         out = [f"{p.name}: {p.error}, worth {with_unit(f'{p.rows:,.0f}', 'unprotected row')}" for p in listed]
         if len(listed) < len(self.parts):
             ends = sorted(self.parts[-self.tables :], key=lambda p: p.points)
@@ -210,37 +206,31 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     rows = joint.n if n is None else n
     if not rows or rows < 1:
         raise InputError("say how many rows will be released (n=).")
-    columns = mechanism.useful.columns
-    sizes = [c.size for c in columns]
-    errors = errors_of(mechanism, joint, sizes)
-    untouched = untouched_errors(joint, mechanism.reads, sizes)
-    names = _names(mechanism)
-    size = {"joint": joint.p.size, "useful": joint.shape[1], "secret": joint.shape[0],
-            **{f"column {i}": k for i, k in enumerate(sizes)}}
+    errors, untouched, names = errors_of(mechanism, joint), untouched_errors(joint, mechanism.reads), _named(joint)
     parts = [
-        ForeseenPart(names[k], size[k], 100 * Z95 * math.sqrt(e / rows), rows * untouched[k] / e if e else rows)
-        for k, e in errors.items()
+        ForeseenPart(*names[k], 100 * Z95 * math.sqrt(e / rows), rows * untouched[k] / e if e else rows)
+        for k, e in sorted(errors.items(), key=lambda x: x[0] in WHOLE)
     ]
-    order = [*(p for p, k in zip(parts, errors, strict=True) if k not in ("joint", "useful")),
-             *(p for p, k in zip(parts, errors, strict=True) if k in ("joint", "useful"))]
-    return Foreseen(rows, tuple(order), tuple(_helps(mechanism, joint, errors)))
+    return Foreseen(rows, tuple(parts), tuple(_helps(mechanism, joint, errors)))
 
 
-def errors_of(mechanism: Mechanism, joint: Joint, sizes: list[int]) -> dict[str, float]:
+def errors_of(mechanism: Mechanism, joint: Joint) -> dict[str, float]:
     """n times the mean variance of each part; ∞ where nothing is known of it."""
-    closed = closed_errors(mechanism.law, joint, mechanism.reads, sizes)
+    closed = closed_errors(mechanism.law, joint, mechanism.reads)
     if closed is not None:
         return closed
-    goals = parts_of(joint, mechanism.reads, sizes) if joint.p.size <= SEARCHED else {}
+    goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
-    known = untouched_errors(joint, mechanism.reads, sizes)
+    known = untouched_errors(joint, mechanism.reads)
     return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in known}
 
 
-def _names(mechanism: Mechanism) -> dict[str, str]:
-    whole = " × ".join([*(mechanism.secret.names if mechanism.reads == "both" else ()), *mechanism.useful.names])
-    useful = {f"column {i}": c.name for i, c in enumerate(mechanism.useful.columns)}
-    return {"joint": whole, "useful": whole, "secret": " × ".join(mechanism.secret.names), **useful}
+def _named(joint: Joint) -> dict[str, tuple[str, int]]:
+    """The names of the parts of a table, and of how many values each is."""
+    secret, useful = joint.secret.columns, joint.useful.columns
+    columns = {"joint": (*secret, *useful), "useful": useful, "secret": secret}
+    columns |= {f"column {i}": (c,) for i, c in enumerate(useful)}
+    return {k: (" × ".join(c.name for c in x), math.prod(c.size for c in x)) for k, x in columns.items()}
 
 
 def _helps(mechanism: Mechanism, joint: Joint, errors: Mapping[str, float]) -> list[Help]:
@@ -253,9 +243,9 @@ def _helps(mechanism: Mechanism, joint: Joint, errors: Mapping[str, float]) -> l
     whole = task.epsilon + (0.0 if joint.noise is None else joint.noise.epsilon)
     tried = {f"ε = {2 * whole:g} instead of {whole:g}": replace(task, epsilon=task.epsilon + whole)}
     for i, column in enumerate(joint.useful.columns):
-        if len(joint.useful.columns) > 1 and (other := _around(task, _without(joint, i))) is not None:
+        if len(joint.useful.columns) > 1 and (other := _around(task, _merged(joint, i, column.size))) is not None:
             tried[f"leaving out {column.name}"] = other
-        if column.size > 3 and (other := _around(task, _coarser(joint, i))) is not None:
+        if column.size > 3 and (other := _around(task, _merged(joint, i, 2))) is not None:
             tried[f"{(column.size + 1) // 2} instead of {column.size} values of {column.name}"] = other
     now = _by_column(joint, errors)
     found = [Help(what, times) for what, one in tried.items() if (times := _times(now, _least(one))) < 1]
@@ -280,23 +270,19 @@ def _least(task: Task) -> dict[str, float]:
     except SfumatoError:
         return {}
     means = closed.means
-    if not means:
-        return {}
-    return _by_column(task.joint, closed.drafts[min(means, key=lambda x: means[x])][1])
+    return _by_column(task.joint, closed.drafts[min(means, key=means.__getitem__)][1]) if means else {}
 
 
 def _by_column(joint: Joint, errors: Mapping[str, float]) -> dict[str, float]:
     """Those of single columns, by their names."""
-    return {" × ".join(joint.secret.names) if k == "secret" else joint.useful.columns[int(k[7:])].name: e
-            for k, e in errors.items() if k == "secret" or k.startswith("column ")}
+    return {_named(joint)[k][0]: e for k, e in errors.items() if k not in WHOLE}
 
 
 def worth_of_one(mechanism: Mechanism, joint: Joint) -> float:
     """The share of the rows that one mechanism is worth for a column: the harmonic mean over the columns, so that
     variances in units of those without protection are averaged."""
-    sizes = [c.size for c in joint.useful.columns]
-    errors, plain = errors_of(mechanism, joint, sizes), untouched_errors(joint, mechanism.reads, sizes)
-    times = [max(e / plain[k], 1.0) for k, e in errors.items() if k not in ("joint", "useful") and plain[k] > 0]
+    errors, plain = errors_of(mechanism, joint), untouched_errors(joint, mechanism.reads)
+    times = [max(e / plain[k], 1.0) for k, e in errors.items() if k not in WHOLE and plain[k] > 0]
     return 1 / float(np.mean(times)) if times else 1.0
 
 
@@ -306,19 +292,11 @@ def _times(now: Mapping[str, float], then: Mapping[str, float]) -> float:
     return math.sqrt(float(np.mean([then[name] / now[name] for name in both]))) if both else math.inf
 
 
-def _without(joint: Joint, i: int) -> Joint:
-    """The table without one useful column."""
-    columns = joint.useful.columns
-    shaped = joint.p.reshape(joint.shape[0], *(c.size for c in columns)).sum(i + 1)
-    rest = Alphabet.of(*(c for j, c in enumerate(columns) if j != i))
-    return Joint.from_probabilities(shaped.reshape(joint.shape[0], -1), joint.secret, rest, n=joint.n)
-
-
-def _coarser(joint: Joint, i: int) -> Joint:
-    """The table with every two neighbouring values of one useful column in one."""
+def _merged(joint: Joint, i: int, together: int) -> Joint:
+    """The table with so many neighbouring values of one useful column in one; without the column, if that is all."""
     columns = joint.useful.columns
     shaped = joint.p.reshape(joint.shape[0], *(c.size for c in columns))
-    merged = np.add.reduceat(shaped, np.arange(0, columns[i].size, 2), axis=i + 1)
+    merged = np.add.reduceat(shaped, np.arange(0, columns[i].size, together), axis=i + 1)
     own = Column.of(columns[i].name, range(merged.shape[i + 1]))
-    rest = Alphabet.of(*(own if j == i else c for j, c in enumerate(columns)))
-    return Joint.from_probabilities(merged.reshape(joint.shape[0], -1), joint.secret, rest, n=joint.n)
+    rest = [own if j == i else c for j, c in enumerate(columns) if j != i or own.size > 1]
+    return Joint.from_probabilities(merged.reshape(joint.shape[0], -1), joint.secret, Alphabet.of(*rest), n=joint.n)

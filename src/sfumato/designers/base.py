@@ -24,8 +24,9 @@ from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
+SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound
+PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
-BETTER = 1e-9  # relative: less is the rounding of two sums
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
 
@@ -136,6 +137,12 @@ class Task:
         """What no mechanism under this claim can exceed; ε-LIP implies 2ε about the secret."""
         return ceiling(self.joint, self.epsilon, reads=self.reads, notion=self.notion)
 
+    @property
+    def proving(self) -> float:
+        """Seconds that the proof of a table with an output for every cell takes, about."""
+        S, U = self.joint.shape
+        return PROVED * S * U * S * (S - 1) * U
+
     def with_reads(self, reads: str) -> Task:
         return replace(self, reads=reads)
 
@@ -157,17 +164,23 @@ class Draft:
     fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
     epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
 
+    def with_note(self, note: str) -> Draft:
+        return replace(self, notes=(*self.notes, note))
+
+    def mechanism(self, task: Task) -> Mechanism:
+        """The floats with the labels of a task."""
+        joint = task.joint
+        return Mechanism(self.law, joint.secret, joint.useful, task.reads, self.method, joint=joint,
+                         answers=self.answers, source=_source(joint))
+
     def least(self, task: Task) -> float:
         """The proved least I(input; Y) of the floats over the task's set."""
-        joint = task.joint
-        mechanism = Mechanism(self.law, joint.secret, joint.useful, task.reads)
-        return least_information(mechanism, task.within).proved
+        return least_information(self.mechanism(task), task.within).proved
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
-        joint = task.joint
         try:
-            return information(Mechanism(self.law, joint.secret, joint.useful, task.reads), joint).both
+            return information(self.mechanism(task), task.joint).both
         except InputError:
             return float("nan")
 
@@ -200,13 +213,8 @@ def _source(joint: Joint) -> str:
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     task = task if draft.task is None else draft.task
-    joint = task.joint
     task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
-    mechanism = Mechanism(
-        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers,
-        source=_source(joint),
-    )
-    claim = task.claim if draft.claim is None else draft.claim
+    mechanism, claim = draft.mechanism(task), task.claim if draft.claim is None else draft.claim
     if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds
         sealed = mechanism.with_claim(claim)
         proof = certificate(sealed)
@@ -214,7 +222,7 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         sealed, proof = seal(mechanism, claim, margins=FINE if draft.fine else MARGINS)
     notes = draft.notes
     try:
-        told: Information | None = information(sealed, joint)
+        told: Information | None = information(sealed, task.joint)
     except InputError as error:
         told, notes = None, (*notes, str(error))
     bound = draft.value(task) if draft.bound is None else draft.bound
@@ -234,8 +242,9 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
 
 Designer = Callable[..., Draft]
 REGISTERED: dict[str, Designer] = {}
-SHARING = {"ballopt": "robust", "precise": "precise"}  # methods whose searches at several ε share what they find, and
-# the modules of their `…_along`
+SHARING = ("ballopt", "precise")  # methods whose searches at several ε share what they find, by their `…_along`
+
+
 def register(name: str, designer: Designer, *, replace: bool = False) -> None:
     """Make `designer(task, **options) -> Draft` a method by this name: for design, auto's rivals and compare.
 

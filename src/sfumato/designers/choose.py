@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from numbers import Real
+from types import ModuleType
 from typing import Any
 
 from sfumato.decimals import percent, with_unit
@@ -26,7 +26,6 @@ _HOMES = {
 # The module of each method, which has a function of its name; loaded on first use, as closed forms need no solver.
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
 # The notion that a funnel method implies; all of them read the useful variable alone.
-_POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
@@ -74,27 +73,33 @@ def design(
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
         within, at_most = _second(within, epsilon, at_most, method, notion, options)
-    if method in _FUNNEL:
-        if recoverable is not False:
-            raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
-        task = Task(within, epsilon, _FUNNEL[method], "useful")
-        return finished(task, _draft(method, task, options), started)
-    if "pml" in (method, notion):
-        if method not in ("pml", "auto"):
-            raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp': it implies pml.")
-        if recoverable is not False:
-            raise InputError("pml has no recoverable variant; use ballopt, whose promise implies it.")
-        task = Task(within, epsilon, "pml", reads, at_most)
-        if options.pop("aim", "either") == "estimates":
-            raise InputError("pml keeps information and has no aim 'estimates'; use notion='rldp', which implies it.")
-        return finished(task, _draft("pml", task, options), started)
-    if method in _POINTWISE or notion == "lip":
-        within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
+    method, notion, reads = _implied(method, notion, reads, recoverable is not False, options)
+    if method == "nr" or (notion == "lip" and method != "lip"):
+        within = Exactly(within.joint)  # private at P̂ alone: closed forms promise LIP there and say so
     task = Task(within, epsilon, notion, reads, at_most)
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
     return finished(task, draft, started)
+
+
+def _implied(
+    method: str, notion: str, reads: str, recoverable: bool, options: dict[str, Any]
+) -> tuple[str, str, str]:
+    """The method, the notion and what is read, where some of them say the others."""
+    if method in _FUNNEL:
+        if recoverable:
+            raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
+        return method, _FUNNEL[method], "useful"
+    if "pml" in (method, notion):
+        if method not in ("pml", "auto"):
+            raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp': it implies pml.")
+        if recoverable:
+            raise InputError("pml has no recoverable variant; use ballopt, whose promise implies it.")
+        if options.pop("aim", "either") == "estimates":
+            raise InputError("pml keeps information and has no aim 'estimates'; use notion='rldp', which implies it.")
+        return "pml", "pml", reads
+    return method, notion, reads
 
 
 def _planned(
@@ -149,9 +154,13 @@ def designer(method: str) -> Callable[..., Draft]:
     """The function behind the name of a method."""
     if method in REGISTERED:
         return REGISTERED[method]
-    home = loaded(f"sfumato.designers.{_HOMES[method]}")
-    found: Callable[..., Draft] = getattr(home, method.replace("-", "_"))
+    found: Callable[..., Draft] = getattr(home_of(method), method.replace("-", "_"))
     return found
+
+
+def home_of(method: str) -> ModuleType:
+    """The module of a method."""
+    return loaded(f"sfumato.designers.{_HOMES[method]}")
 
 
 def as_set(within: Any) -> UncertaintySet:
@@ -162,13 +171,12 @@ def as_set(within: Any) -> UncertaintySet:
 
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    make, known = designer(method), options_of(method)
-    for name in options:
-        if name not in known:
-            raise unknown(f"an option of {method}", name, known) if known else InputError(
-                f"{method} takes no options, got {name!r}."
-            )
-    made = make(task, **options)
+    known = options_of(method)
+    if strange := [name for name in options if name not in known]:
+        raise unknown(f"an option of {method}", strange[0], known) if known else InputError(
+            f"{method} takes no options, got {strange[0]!r}."
+        )
+    made = designer(method)(task, **options)
     if not isinstance(made, Draft):
         raise InputError(f"the designer {method!r} returned a {type(made).__name__} instead of a sf.Draft.")
     return made
@@ -178,76 +186,52 @@ def _auto(task: Task, options: dict[str, Any]) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
     from sfumato.designers.aiming import AIM, aimed
 
-    near = [name for name in _NEARNESS if options.get(name) is not None]
+    near = [f"{name}=" for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
         aim = given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM)
-        return aimed(task, aim, lambda: _most_informative(task, **given), given.get("time_limit"))
-    options = {k: v for k, v in options.items() if k != "aim"}
-    draft = _draft("distortion", task, options)
-    asked = ", ".join(f"{name}=" for name in near)
-    return replace(draft, notes=(*draft.notes, f"auto took distortion: it is the method that {asked} are for"))
+        return aimed(task, aim, lambda: most_informative(task, **given), given.get("time_limit"))
+    draft = _draft("distortion", task, {k: v for k, v in options.items() if k != "aim"})
+    return draft.with_note(f"auto took distortion: it is the method that {', '.join(near)} are for")
 
 
-def searching(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Iterator[Draft] | None:
-    """The drafts of a method at increasing ε that share their searches; None for a method that has none to share."""
-    from sfumato.designers.aiming import AIM, noted, searched
-    from sfumato.designers.curves import drafts_along
-
-    if method in ("ballopt", "precise"):
-        return drafts_along(method, tasks, options)
-    aim = options.pop("aim", AIM)
-    if method != "auto" or set(options) - {"working"} or not all(map(searched, tasks)):
-        return None
-    if aim in ("estimates", "either"):
-        return map(noted, drafts_along("precise", tasks, {"target": "each", **options}))
-    if aim != "information" or any(_optimum(task) != "ballopt" for task in tasks):
-        return None
-    found = drafts_along("ballopt", tasks, options)
-    return (_most_informative(task, optimised=one) for task, one in zip([*tasks, tasks[0]], found, strict=False))
-
-
-def _most_informative(
-    task: Task, *, time_limit: float | None = None, gap: float | None = None, robust_utility: bool = False,
-    optimised: Draft | None = None,
+def most_informative(
+    task: Task, optimised: Draft | None = None, *, time_limit: float | None = None, gap: float | None = None,
+    robust_utility: bool = False,
 ) -> Draft:
     """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it.
 
     robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.
     """
-    names = list(_CLOSED[task.reads])
-    limit = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}
-    tried = [_draft(name, task, {}) for name in names]
+    limit, best_of = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}, optimum(task)
+    tried = [_draft(name, task, {}) for name in _CLOSED[task.reads]]
     why = "it keeps most of the closed forms"
-    optimum = _optimum(task)
-    if optimum is not None:
-        tried.append(_draft(optimum, task, limit) if optimised is None else optimised)
-        why = f"it keeps most of the closed forms and {optimum}"
+    if best_of is not None:
+        tried.append(_draft(best_of, task, limit) if optimised is None else optimised)
+        why = f"it keeps most of the closed forms and {best_of}"
     elif task.joint.p.size > OPTIMISED_CELLS:
         why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
     elif task.epsilon > LARGEST:
         why += f" (auto optimises up to ε = {LARGEST:g})"
     if robust_utility:
-        ball = optimum == "ballopt" and task.reads == "both" and isinstance(task.within, (ChiSquareBall, RenyiBall))
+        ball = best_of == "ballopt" and task.reads == "both" and isinstance(task.within, (ChiSquareBall, RenyiBall))
         tried += [_draft("polyopt", task, limit)] if ball else []
         why += " at every distribution in the set"
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
-    best = tried[max(range(len(tried)), key=lambda i: values[i])]
+    best = tried[values.index(max(values))]
     whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
     shares = [percent(v / whole if whole else 0.0, 1) for v in values]
     listed = ", ".join(f"{x.method} {share}" for x, share in zip(tried, shares, strict=True))
-    return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (of a record: {listed})"))
+    return best.with_note(f"auto took {best.method}: {why} (of a record: {listed})")
 
 
-def _optimum(task: Task) -> str | None:
+def optimum(task: Task) -> str | None:
     """The optimiser that fits the task, if its size allows one."""
     if task.notion != "rldp" or not 0 < task.epsilon <= LARGEST or task.joint.p.size > OPTIMISED_CELLS:
         return None
-    if (task.joint.p_secret > 0).sum() < 2:
+    if (task.joint.p_secret > 0).sum() < 2 or isinstance(task.within, Custom):
         return None
-    if isinstance(task.within, Exactly):
-        return "nr" if task.reads == "both" else "ballopt"
-    return None if isinstance(task.within, Custom) else "ballopt"
+    return "nr" if isinstance(task.within, Exactly) and task.reads == "both" else "ballopt"
 
 
 # --- what every method does, in one sentence for people who do not design mechanisms ----------------------------------

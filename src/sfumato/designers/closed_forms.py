@@ -35,31 +35,15 @@ def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     return float((above[positive] / below[positive]).min()) if positive.any() else math.inf
 
 
-def single_value(within: UncertaintySet, epsilon: float) -> float:
-    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U): over F, the tighter rule for IR too (ours)."""
-    return float(single_values(within, epsilon, within.spikes()))
-
-
 def single_values(within: UncertaintySet, epsilon: ArrayLike, spikes: tuple[Floats, Floats]) -> Floats:
-    """`single_value` at many levels, given the least and greatest P(u|s) over the set."""
+    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U) over F, at many levels at once, given the least and
+    greatest P(u|s): the tighter rule for IR too (ours)."""
     secrets, level = compared(within), np.asarray(epsilon, float)
     if len(secrets) < 2:
         return np.full(level.shape, np.inf)
     low, high = spikes
     gap = greatest_gap(high[secrets], low[secrets], np.exp(level)[..., None]).max(-1)
     return np.where(gap > 0, np.expm1(level) / np.where(gap > 0, gap, 1.0), np.inf)
-
-
-def single_cell(task: Task) -> float:
-    """t for rows 1 + t·1{x = x₀} of GRR on (s, u): only the secret of x₀ moves, so t·max P(u|s) ≤ E − 1."""
-    secrets, rise = compared(task.within), math.expm1(task.epsilon)
-    if len(secrets) < 2:
-        return math.inf
-    if task.notion == "lip":
-        p, q = task.joint.p, task.joint.useful_given_secret
-        own = least_quotient(rise, (q - math.exp(task.epsilon) * p)[secrets])
-        return min(own, least_quotient(rise, p))
-    return least_quotient(rise, task.within.spikes()[1][secrets])
 
 
 def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
@@ -135,14 +119,26 @@ def grr_response(rows: int, useful: int, t: float) -> Law:
 
 
 def strength(task: Task) -> float:
-    """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too."""
+    """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too.
+
+    Where the secret is read only the secret of x₀ moves, so that t·max P(u|s) ≤ E − 1 over F; at P̂ its P(y|s) is
+    compared with P(y), and P(y) with that of the other secrets.
+    """
     if task.anywhere is not None:
         return min(strength(replace(task, at_most=None)), strength(task.anywhere))
+    rise, secrets = math.expm1(task.epsilon), compared(task.within)
     if task.notion == "ldp":
-        return math.expm1(task.epsilon) if task.rows * task.joint.useful.size > 1 else math.inf
-    if task.reads == "both":
-        return single_cell(task)
-    return lip_value(task) if task.notion == "lip" else single_value(task.within, task.epsilon)
+        return rise if task.rows * task.joint.useful.size > 1 else math.inf
+    if task.reads == "useful" and task.notion == "lip":
+        return lip_value(task)
+    if task.reads == "useful":
+        return float(single_values(task.within, task.epsilon, task.within.spikes()))
+    if len(secrets) < 2:
+        return math.inf
+    if task.notion == "lip":
+        p, q = task.joint.p, task.joint.useful_given_secret
+        return least_quotient(rise, np.concatenate([(q - (1 + rise) * p)[secrets], p]))
+    return least_quotient(rise, task.within.spikes()[1][secrets])
 
 
 def grr(task: Task) -> Draft:
@@ -239,41 +235,28 @@ def cr(task: Task) -> Draft:
     redrawn from P̂(U|s̃) [001, Alg. 1]. The notion's inequality is linear in κ = e^α, so the calibration is closed."""
     if task.reads != "both":
         raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
-    keep = {"rldp": _robust, "lip": _lip, "ldp": _input}[task.notion](task)
+    keep = 1 + lip_value(task, task.joint.useful_given_secret.sum(0)) if task.notion == "lip" else _kept(task)
     if task.anywhere is not None:
-        keep = min(keep, _robust(task.anywhere))
+        keep = min(keep, _kept(task.anywhere))
     strength = math.log(keep) if keep > 0 else -math.inf
     return Draft(cr_response(task, keep), "cr", details={"strength": strength})
 
 
-def _lip(task: Task) -> float:
-    return 1 + lip_value(task, task.joint.useful_given_secret.sum(0))
-
-
-def _robust(task: Task) -> float:
-    """max κ with (c_y − min(κ,1)p₁ + κR₁) ≤ E(c_y − min(κ,1)p₂ + κR₂) for all reachable R₁, R₂."""
-    secrets, E = compared(task.within), math.exp(task.epsilon)
-    if len(secrets) < 2:
+def _kept(task: Task) -> float:
+    """max κ with (c_y − min(κ,1)p₁ + κR₁) ≤ E(c_y − min(κ,1)p₂ + κR₂) for all reachable R₁, R₂ of two secrets; where
+    inputs are compared these are 0 and 1, and the secrets may be the same."""
+    q, E, inputs = task.joint.useful_given_secret, math.exp(task.epsilon), task.notion == "ldp"
+    total, secrets = q.sum(0), np.arange(len(q)) if inputs else compared(task.within)
+    if len(total if inputs else secrets) < 2:
         return math.inf
-    low, high = (r[secrets] for r in task.within.spikes())
-    q = task.joint.useful_given_secret
-    total, q = q.sum(0), q[secrets]
+    q, (low, high) = q[secrets], (np.zeros(q.shape), np.ones(q.shape)) if inputs else task.within.spikes()
+    low, high = low[secrets], high[secrets]
     small = large = math.inf
     for i in range(len(secrets)):
-        others = np.arange(len(secrets)) != i
+        others = inputs | (np.arange(len(secrets)) != i)
         small = min(small, least_quotient((E - 1) * total, (high[i] - q[i]) + E * (q - low)[others]))
         large = min(large, least_quotient(E * (total - q[others]) - (total - q[i]), high[i] - E * low[others]))
     return small if small < 1 else max(1.0, large)
-
-
-def _input(task: Task) -> float:
-    """The same about the whole input: every weight of an output against every other."""
-    E, q = math.exp(task.epsilon), task.joint.useful_given_secret
-    total, low, high = q.sum(0), q.min(0), q.max(0)
-    if q.shape[1] < 2:
-        return math.inf
-    small = least_quotient((E - 1) * total, 1 - low + E * high)
-    return small if small < 1 else max(1.0, float((E * (total - high) - (total - low)).min()))
 
 
 # --- now and then an answer from which the whole table can be estimated -----------------------------------------------
@@ -303,9 +286,7 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     law = Table(np.vstack([(1 - share) * first, share * second]), rows)
     kept, other = draft.value(task), Draft(plain, "").value(task)
     cost = share * (kept - other)
-    lost = cost / kept if kept > 0 else 0.0
-    part, price = percent(share, 0), share_at_most(lost, 2)
+    part, price = percent(share, 0), share_at_most(cost / kept if kept > 0 else 0.0, 2)
     note = f"recoverable: {part} of the answers come from grr, at a cost of {price} of what is kept"
-    mixed = None if draft.bound is None else (1 - share) * draft.bound + share * other
-    bound = mixed if draft.score is None else draft.bound  # of another objective, which holds for every mechanism
-    return replace(draft, law=law, bound=bound, notes=(*draft.notes, note), details={**draft.details, "cost": cost})
+    bound = None if draft.bound is None else (1 - share) * draft.bound + share * other
+    return replace(draft, law=law, bound=bound, details={**draft.details, "cost": cost}).with_note(note)

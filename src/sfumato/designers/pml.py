@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import BETTER, LARGEST, Draft, Task, listed_rows, silent
+from sfumato.designers.base import LARGEST, Draft, Task, listed_rows, silent
 from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.arrays import DUST
@@ -18,7 +19,7 @@ from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
-from sfumato.tolerances import EXPONENT
+from sfumato.tolerances import ALIKE, EXPONENT
 
 SECONDS = 30.0  # of a design, where nobody says
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
@@ -50,35 +51,34 @@ def pml(
     if task.reads == "useful":
         found = best_pml(task.joint.p, min(task.epsilon, EXPONENT), budget, gap=gap)
         return Draft(Table(found.matrix, 1), "pml", found.bound, (found.status,), {"status": found.status}, fine=True)
-    cone = BeliefCone(task.within, min(task.epsilon, LARGEST))
+    told = _telling(task, BeliefCone(task.within, min(task.epsilon, LARGEST)))
+    note = "the optimum at the design distribution"
+    return Draft(law_of_rows(told, task), "pml", _limit(task, budget), (note,), fine=True)
+
+
+def _telling(task: Task, cone: BeliefCone) -> InformationAim:
+    """The best mixture at P̂ of rows that read both."""
     master = InformationAim(cone.coordinates)
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
-    note = "the optimum at the design distribution"
-    return Draft(law_of_rows(master, task), "pml", _limit(task, budget), (note,), fine=True)
+    return master
 
 
 def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft:
     """Rows of the optimum at P̂ made private and what moves find from them; on large tables those that read U alone."""
-    epsilon, joint = min(task.epsilon, LARGEST), task.joint
-    cone = BeliefCone(task.within, epsilon, task.reads, at_most=task.at_most)
+    joint = task.joint
+    cone = BeliefCone(task.within, min(task.epsilon, LARGEST), task.reads, at_most=task.at_most)
+    if task.reads == "both" and joint.secret.size * len(cone.coordinates.p) ** 2 > WORK:
+        alone = task.with_reads("useful")
+        note = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret"
+        return replace(_over_ball(alone, budget, ()), task=alone, bound=_limit(task, budget), notes=(note,))
     master = InformationAim(cone.coordinates)
-    notes: tuple[str, ...]
-    if joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK:
-        master.add(repaired(cone, _known(task, cone), loose=True))
-        if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
-            master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
-        if master.solve() < task.joint.entropy * (1 - BETTER):
-            moved(cone, master, budget)
-        notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
-    else:
-        unread = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
-        alone = InformationAim(unread.coordinates)
-        alone.add(repaired(unread, _known(task.with_reads("useful"), unread)))
-        moved(unread, alone, budget.part())
-        master.add(cone.coordinates.taken(unread.coordinates.full(alone.used()[0])))
-        master.solve()
-        notes = (f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret",)
+    master.add(repaired(cone, _known(task, cone), loose=True))
+    if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
+        master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
+    if master.solve() < joint.entropy * (1 - ALIKE):
+        moved(cone, master, budget)
+    notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     return Draft(law_of_rows(mixed_again(cone, master), task), "pml", _limit(task, budget), notes)
 
 
@@ -87,10 +87,7 @@ def _known(task: Task, cone: BeliefCone) -> Floats:
     truth = np.eye(len(cone.coordinates.p)) + DUST
     if task.reads == "useful":
         return np.concatenate([best_pml(task.joint.p, math.log(cone.E), Budget.of(1.0)).matrix + DUST, truth])
-    master = InformationAim(cone.coordinates)
-    master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
-    master.solve()
-    return np.concatenate([master.used()[0], truth])
+    return np.concatenate([_telling(task, cone).used()[0], truth])
 
 
 def _limit(task: Task, budget: Budget) -> float:

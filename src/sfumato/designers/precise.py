@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
-from sfumato.designers.aiming import seconds_of
-from sfumato.designers.base import RELATIVE, Draft, Task, listed_rows
-from sfumato.designers.closed_forms import grr, oue, srr, sue
+from sfumato.designers.aiming import CLOSED, seconds_of
+from sfumato.designers.base import RELATIVE, SEARCH, Draft, Task, listed_rows, silent
+from sfumato.designers.closed_forms import srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
-from sfumato.joint import Joint
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
-from sfumato.mechanism.subset_laws import incidence
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
-from sfumato.optimise.carrying import Carried
-from sfumato.optimise.cone import Coordinates, RatioCone, settled
+from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error
-from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
+from sfumato.optimise.estimates.searching import REACHED, filled, searched, searched_along
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
+from sfumato.uncertainty import UncertaintySet
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 26.0  # of search, when no time_limit is given
-SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
-PROOF = 0.2  # of the search, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 
 
@@ -50,10 +49,10 @@ def precise(
     machine does.
     """
     if time_limit is None:
-        budget = Budget.of_work(SHARE * (patience() * SECONDS if working is None else working), progress)
+        budget = Budget.of_work(patience() * SECONDS if working is None else working, progress)
     else:
-        budget = Budget.of(SHARE * time_limit, progress)
-    return _made(task, target, budget, None)[0]
+        budget = Budget.of(time_limit, progress)
+    return Estimated.of(task, target).made(budget)[0]
 
 
 def precise_along(
@@ -64,220 +63,183 @@ def precise_along(
     one before. bounded=False proves no bound but the error of the untouched table. `starts` are designs for the whole
     table at the same ε, with which a search for another target begins; `once` is the gain of a turn of moves, in parts
     of the error, below which it is a level's last: without it two in a row may gain little."""
-    first, each = tasks[0], isinstance(target, str) and target == "each"
-    seconds = SHARE * ((seconds_of(first) if each else patience() * SECONDS) if working is None else working)
-    for task in tasks:
-        _check(task)
+    asked = [Estimated.of(task, target) for task in tasks]
+    first, task = asked[0], tasks[0]
+    seconds = (seconds_of(task) if first.name == "each" else patience() * SECONDS) if working is None else working
     found, whole = None, curve_seconds(len(tasks), seconds)
-    if len(tasks) > 1 and not each and first.epsilon > 0 and first.at_most is None:
+    if len(tasks) > 1 and first.name != "each" and task.epsilon > 0 and task.at_most is None:
+        laws = [x.law for x in starts if x.reads == task.reads]
+        known = [first.aim.coordinates.taken(x) for x in listed_rows(task, laws)]
         found = searched_along(
-            first.within, [x.epsilon for x in tasks], _beside(first, _aim(first, target)), first.reads,
-            Budget.of_work(whole * (1 - PROOF if bounded else 1.0)), _rows_of(tasks, starts), once,
+            task.within, [x.epsilon for x in tasks], first.beside(first.aim), task.reads,
+            Budget.of_work(SEARCH * whole), known if len(known) == len(tasks) else (), once,
         )
     if found is None:
-        return along(tasks, lambda task, budget, known: _made(task, target, budget, known), seconds)
-    proof = Budget.of_work(PROOF * whole)  # the smallest ε first: there the untouched table says least
-    return (
-        _proved(x, target, y, proof.part() if bounded else None) for x, y in zip(tasks, found, strict=True)
-    )
+        return along(tasks, lambda task, budget, known: Estimated.of(task, target).made(budget, known), seconds)
+    proof = Budget.of_work((1 - SEARCH) * whole)  # the smallest ε first: there the untouched table says least
+    return (x.proved(y, proof.part() if bounded else None) for x, y in zip(asked, found, strict=True))
 
 
-def _rows_of(tasks: Sequence[Task], starts: Sequence[Mechanism]) -> list[Floats]:
-    """The rows of one start for each ε over the coordinates; nothing where one of them lists none."""
-    laws = [x.law for x in starts if x.reads == tasks[0].reads]
-    rows = [_coordinates(tasks[0]).taken(x) for x in listed_rows(tasks[0], laws)]
-    return rows if len(rows) == len(tasks) else []
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """What is asked for: a target of a task, over all cells; those that were never counted have a trace of mass."""
+
+    task: Task
+    target: Any
+
+    @classmethod
+    def of(cls, task: Task, target: Any) -> Estimated:
+        if task.notion != "rldp":
+            raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
+        if len(compared(task.within)) < 2:
+            raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
+        whole = isinstance(target, str) and target in ("joint", "table")
+        return cls(task, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read
+
+    @property
+    def name(self) -> str:
+        return self.target if isinstance(self.target, str) else "given"
+
+    @cached_property
+    def within(self) -> UncertaintySet:
+        return filled(self.task.within)
+
+    @cached_property
+    def aim(self) -> Goal:
+        """Of the target; of the whole table where that is each of its parts."""
+        whole = "joint" if self.task.reads == "both" else "useful"
+        return goal(self.within.joint, whole if self.name == "each" else self.target, self.task.reads)
+
+    @property
+    def alone(self) -> Goal:
+        """The useful marginal, from a mechanism that reads nothing else."""
+        return goal(self.within.joint, "useful", "useful")
+
+    @staticmethod
+    def beside(aim: Goal) -> Goal:
+        """An aim with a little weight on the whole table."""
+        return Goal(aim.coordinates, aim.cost + BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
+
+    # --- the search, for one target or for each part of the table -----------------------------------------------------
+
+    def made(self, budget: Budget, known: Floats | None = None) -> tuple[Draft, Floats | None]:
+        """The design, and its rows; `known` are those of a design at another ε."""
+        task, beside = self.task, budget.less(self.task.proving)
+        if task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
+            law, least = Constant(task.rows, task.joint.useful.size), self.aim.untouched / (task.joint.n or 1)
+            return self._draft(law, math.sqrt(least), lambda mechanism: math.inf), None
+        begun = [] if known is None else [settled(RatioCone(self.within, task.epsilon, task.reads), known)]
+        if self.name == "each":
+            return self._for_each(beside, begun)
+        search = beside.part(SEARCH) if len(self.aim.p) <= PROVABLE else beside
+        found = self._found(self.aim, search, begun)
+        return self.proved(found, beside.part(), search), None if found is None else found.rows
+
+    def _found(self, aim: Goal, budget: Budget, known: Sequence[Floats]) -> PreciseRows | None:
+        task = self.task
+        return searched(task.within, task.epsilon, self.beside(aim), task.reads, budget, known, task.at_most)
+
+    def proved(self, found: PreciseRows | None, proof: Budget | None, search: Budget = FREE) -> Draft:
+        """The draft of rows that were found, with what is proved about others within the time, if that is asked for."""
+        least = self.aim.untouched
+        if found is not None and proof is not None and len(self.aim.p) <= PROVABLE and not proof.over:
+            least = max(least, least_error(found, self.aim, proof))
+        return self._best(self.aim, [] if found is None else [found.rows], least, search, asked=proof is not None)
+
+    def _for_each(self, budget: Budget, begun: Sequence[Floats]) -> tuple[Draft, Floats | None]:
+        """The least mean of variances, each relative to the best found for its own: C = Σ C_k / (K f*_k) (ours).
+
+        Each part has a search of its own, begun with the rows of those before it, and so has the mean in the end. Any
+        mixture of K designs with equal weights has at most about K times each one's own best, so that nothing is ruined
+        however little time there is.
+        """
+        goals, best = parts_of(self.within.joint, self.task.reads), dict[str, float]()
+        held: list[Floats] = []  # whole designs, the last one first
+
+        def sought(aim: Goal, share: float) -> None:
+            found = self._found(aim, budget.part(share), [*held, *begun])
+            held[:0] = [] if found is None else [found.rows]
+
+        for i, (name, aim) in enumerate(goals.items()):
+            sought(aim, 1 / (len(goals) + 2 - i))
+            errors = [error for error, *_ in self._protocols(aim, name == "useful")]
+            best[name] = min([*map(aim.of_rows, held), *errors], default=math.inf)
+        sought(mean_of(goals, best), 1.0)
+        rows = [*held, *([np.concatenate(held) / len(held)] if held else [])]
+        for name, part in goals.items():  # the search for the mean may have found the best of one: no share is below 1
+            best[name] = min([best[name], *map(part.of_rows, rows)])
+        aim = mean_of(goals, best)
+        return self._best(aim, rows, aim.untouched, budget, best=best), held[0] if held else None
+
+    # --- the draft: the best of what was found and of the protocols ---------------------------------------------------
+
+    def _best(
+        self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: Any
+    ) -> Draft:
+        """The best of the private rows that were found and of the protocols, by the error of the aim; `asked` says
+        whether a proof that little more is possible was asked for."""
+        task, full = self.task, [q if self.task.reads == "useful" else aim.coordinates.full(q) for q in rows]
+        tables = [Table(np.asarray(q / q.sum(0)), task.rows) for q in full]
+        laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
+        laws = sorted([*laws, *self._protocols(aim, self.name == "useful")], key=lambda x: x[0])
+        error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or self._sealable(x[1], x[3]))
+        of = "(s, u)" if reads == "both" else "u alone"
+        notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
+        if budget.over:
+            notes.append("stopped at the time limit: the best design so far")
+        if asked and least <= aim.untouched < error / (1 + REACHED):
+            notes.append("only the error of the untouched table is proved to be out of reach within the time")
+        n = 1 if self.name == "each" else task.joint.n or 1
+
+        def score(mechanism: Mechanism) -> float:
+            """Of designs of other levels too, which may read another input."""
+            own = aim if mechanism.reads == task.reads else self.alone
+            return math.sqrt(own.of_law(mechanism.law) / n)
+
+        draft = self._draft(law, math.sqrt(min(least, error) / n), score, **details, origin=name)
+        return replace(draft, notes=tuple(notes), task=None if reads == task.reads else task.with_reads(reads))
+
+    def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: Any) -> Draft:
+        unit = RELATIVE if self.name == "each" else "of standard error"
+        return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
+
+    def _sealable(self, law: Law, reads: str) -> bool:
+        """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
+        joint, claim = self.task.joint, self.task.with_reads(reads).claim
+        try:
+            seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
+        except SfumatoError:
+            return False
+        return True
+
+    def _protocols(self, aim: Goal, useful: bool) -> Iterator[tuple[float, Law, str, str]]:
+        """(error, law, name, reads) of the ordinary protocols at the same promise, as far as they can be listed; those
+        of the useful variable alone where nothing else is asked for."""
+        measured = {"both": aim} if self.task.reads == "both" else {}
+        for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
+            asked = self.task.with_reads(reads)
+            drafts = [make(asked) for make in CLOSED[reads]]
+            if reads == "both":
+                drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]
+            for law, name in ((x.law, x.method) for x in drafts):
+                if law.kind == "unary" or law.outputs * asked.rows * asked.joint.useful.size <= CHANNEL:
+                    error = own.of_law(law)
+                    yield from [] if math.isnan(error) else [(error, law, name, reads)]
 
 
-def _check(task: Task) -> None:
-    if task.notion != "rldp":
-        raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
-    if len(compared(task.within)) < 2:
-        raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
+def fitting(epsilon: float) -> list[int]:
+    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
+    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
+    return sorted({2, *near[:2]})
 
 
-# --- what is estimated, over all cells: those that were never counted have a trace of mass ----------------------------
-
-
-def _joint(task: Task) -> Joint:
-    return filled(task.within).joint
-
-
-def _coordinates(task: Task) -> Coordinates:
-    return Coordinates.of(_joint(task), task.reads)
-
-
-def _named(task: Task, target: Any) -> Any:
-    """Whoever reads the useful variable alone has it for a table."""
-    whole = isinstance(target, str) and target in ("joint", "table")
-    return "useful" if whole and task.reads == "useful" else target
-
-
-def _aim(task: Task, target: Any) -> Goal:
-    return goal(_joint(task), _named(task, target), task.reads)
-
-
-def _beside(task: Task, aim: Goal) -> Goal:
-    """The aim with a little weight on the whole table."""
-    whole = _aim(task, "joint").cost
-    return Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(whole)) * whole)
-
-
-# --- the search, for one target or for each part of the table ---------------------------------------------------------
-
-
-def _made(task: Task, target: Any, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
-    """The design, and its rows for another ε."""
-    _check(task)
-    begun = None if known is None else settled(RatioCone(filled(task.within), task.epsilon, task.reads), known.rows)
-    if isinstance(target, str) and target == "each":
-        return _for_each(task, budget, begun)
-    aim = _aim(task, target)
-    if task.epsilon == 0:
-        return _nothing(task, aim, target), None
-    found = _found(task, aim, budget.part(1 - PROOF) if len(aim.p) <= PROVABLE else budget, begun)
-    return _proved(task, target, found, budget, budget), _carried(task, found)
-
-
-def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None) -> PreciseRows | None:
-    return searched(task.within, task.epsilon, _beside(task, aim), task.reads, budget, known, task.at_most)
-
-
-def _carried(task: Task, found: PreciseRows | None) -> Carried | None:
-    return None if found is None else Carried(found.rows, found.rows[:0], math.exp(task.epsilon), math.inf)
-
-
-def _nothing(task: Task, aim: Goal, target: Any) -> Draft:
-    """At ε = 0 nothing can be estimated that depends on the secret, and here nothing is."""
-    bound = math.sqrt(aim.untouched / (task.joint.n or 1))
-    law = Constant(task.rows, task.joint.useful.size)
-    return Draft(law, "precise", bound, details=_told(target), score=lambda m: math.inf, unit=_unit(target))
-
-
-def _proved(
-    task: Task, target: Any, found: PreciseRows | None, proof: Budget | None, search: Budget = FREE
-) -> Draft:
-    """The draft of rows that were found, with what is proved about others within the time, if that is asked for."""
-    aim = _aim(task, target)
-    least, rows = aim.untouched, [] if found is None else [found.rows]
-    if found is not None and proof is not None and len(aim.p) <= PROVABLE and not proof.over:
-        least = max(least, least_error(found, aim, proof))
-    return _draft(task, aim, rows, least, target, search, asked=proof is not None)
-
-
-def _for_each(task: Task, budget: Budget, begun: Floats | None) -> tuple[Draft, Carried | None]:
-    """The least mean of variances, each relative to the best found for its own: C = Σ C_k / (K f*_k) (ours).
-
-    Each part has a search of its own, begun with the rows of those before it, and so has the mean in the end. Any
-    mixture of K designs with equal weights has at most about K times each one's own best, so that nothing is ruined
-    however little time there is.
-    """
-    goals = parts_of(_joint(task), task.reads, [c.size for c in task.joint.useful.columns])
-    if task.epsilon == 0:
-        return _nothing(task, next(iter(goals.values())), "each"), None
-    best: dict[str, float] = {}
-    held: list[Floats] = []  # whole designs
-
-    def sought(aim: Goal, share: float) -> PreciseRows | None:
-        known = [*reversed(held), *([] if begun is None else [begun])]
-        found = _found(task, aim, budget.part(share), np.concatenate(known) if known else None)
-        held.extend([] if found is None else [found.rows])
-        return found
-
-    for i, (name, aim) in enumerate(goals.items()):
-        sought(aim, 1 / (len(goals) + 2 - i))
-        best[name] = min([*map(aim.of_rows, held), *(e for e, *_ in _protocols(task, aim, name))], default=math.inf)
-    last = sought(mean_of(goals, best), 1.0)
-    rows = [*held, *([np.concatenate(held) / len(held)] if held else [])]
-    for name, part in goals.items():  # the search for the mean may have found the best of one: no share is below 1
-        best[name] = min([best[name], *map(part.of_rows, rows)])
-    aim = mean_of(goals, best)
-    return _draft(task, aim, rows, aim.untouched, "each", budget, best=best), _carried(task, last)
-
-
-# --- the draft: the best of what was found and of the protocols -------------------------------------------------------
-
-
-def _told(target: Any) -> dict[str, Any]:
-    return {"target": target if isinstance(target, str) else "given"}
-
-
-def _unit(target: Any) -> str:
-    return RELATIVE if isinstance(target, str) and target == "each" else "of standard error"
-
-
-def _draft(
-    task: Task, aim: Goal, rows: Sequence[Floats], least: float, target: Any, budget: Budget, asked: bool = True,
-    **details: Any,
-) -> Draft:
-    """The best of the private rows that were found and of the protocols, by the error of the aim; `asked` says
-    whether a proof that little more is possible was asked for."""
-    tables = [Table(_columns(task, q), task.rows) for q in rows]
-    laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
-    laws = sorted([*laws, *_protocols(task, aim, _named(task, target))], key=lambda x: x[0])
-    error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
-    of = "(s, u)" if reads == "both" else "u alone"
-    notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
-    if budget.over:
-        notes.append("stopped at the time limit: the best design so far")
-    if asked and least <= aim.untouched < error / (1 + REACHED):
-        notes.append("only the error of the untouched table is proved to be out of reach within the time")
-    n = 1 if _unit(target) == RELATIVE else task.joint.n or 1
-
-    def score(mechanism: Mechanism) -> float:
-        """Of designs of other levels too, which may read another input."""
-        own = aim if mechanism.reads == task.reads else goal(_joint(task), "useful", "useful")
-        return math.sqrt(own.of_law(mechanism.law) / n)
-
-    other = None if reads == task.reads else task.with_reads(reads)
-    return Draft(
-        law, "precise", math.sqrt(min(least, error) / n), tuple(notes), {**_told(target), **details, "origin": name},
-        score=score, unit=_unit(target), task=other,
-    )
-
-
-def _columns(task: Task, rows: Floats) -> Floats:
-    """Rows over all inputs, columns that sum to 1."""
-    full = rows if task.reads == "useful" else _coordinates(task).full(rows)
-    return np.asarray(full / full.sum(0))
-
-
-def _sealable(task: Task, law: Law, reads: str) -> bool:
-    """Whether a protocol's promise can be proved: the proofs of some closed forms are looser than their calibration."""
-    joint = task.joint
-    try:
-        seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), task.with_reads(reads).claim)
-    except SfumatoError:
-        return False
-    return True
-
-
-def _protocols(task: Task, aim: Goal, wanted: Any) -> Iterator[tuple[float, Law, str, str]]:
-    """(error, law, name, reads) of the ordinary protocols at the same promise, as far as they can be listed."""
-    makers: tuple[Callable[[Task], Draft], ...] = (grr, oue, sue)
-    alone = isinstance(wanted, str) and wanted == "useful"
-    useful = goal(_joint(task), "useful", "useful") if alone else None
-    for reads, measured in {"both": aim if task.reads == "both" else None, "useful": useful}.items():
-        if measured is None:
-            continue
-        asked = task.with_reads(reads)
-        laws = [(make(asked).law, make.__name__) for make in makers]
-        if reads == "both":
-            laws += [(srr(task, fit=fit).law, "srr") for fit in (False, True)]
-            laws += [(_blocks(task, order), "blocks") for order in fitting(task.epsilon)]
-        for law, name in laws:
-            if law.kind == "unary" or law.outputs * asked.rows * task.joint.useful.size <= CHANNEL:
-                error = measured.of_law(law)
-                yield from [] if math.isnan(error) else [(error, law, name, reads)]
-
-
-def _blocks(task: Task, order: int) -> Law:
+def _blocks(task: Task, order: int) -> Draft:
     """SRR with projective blocks in the place of single values: private for any distribution."""
     (rows, useful), up, down = task.joint.shape, math.exp(task.epsilon), math.exp(-task.epsilon)
     try:
         sets = np.array(incidence(useful, order))
     except InputError:
-        return Constant(rows, useful)
+        return silent(task, "blocks")
     inside = int(sets[:, 0].sum())  # blocks that hold a value, as many for each
     total = inside * up + (len(sets) - inside) * down + (rows - 1) * len(sets)
-    return Blocks(rows, useful, order, up / total, down / total, 1 / total)
+    return Draft(Blocks(rows, useful, order, up / total, down / total, 1 / total), "blocks")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import BETTER, LARGEST, Draft, Task, listed_rows, silent
+from sfumato.designers.base import LARGEST, SEARCH, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.curves import along, curve_seconds
+from sfumato.designers.curves import along, curve_seconds, proof_seconds
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -26,18 +27,13 @@ from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import LISTED, listable, most_informative, widest
 from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.starts import Simplices, best_at_a_point
+from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
+from sfumato.tolerances import ALIKE, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
-LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, WIDE_SEARCH = 0.65, 0.8  # of the time beside the proof; what is left is for the bound
-PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
-LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
-ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
-AFTER = 0.2  # of the time of its search, for its bound
-ALONG_GAP = 1e-3  # relative, at which neither its value nor its bound is worked on: a curve shows no more
-PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that was not cut at from outside
+LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
+ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -61,12 +57,42 @@ def _checked(task: Task, method: str) -> None:
         )
     if (task.joint.p_secret > 0).sum() < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
+    if method != "ballopt" and task.reads != "both":
+        raise InputError(f"{method} reads the secret; use ballopt with reads='useful'.")
 
 
-def _closed(task: Task) -> list[Draft]:
-    """The closed forms that keep the promise."""
-    drafts: list[Callable[..., Draft]] = [srr, ir, grr] if task.reads == "both" else [grr]
-    return [closed(task) for closed in drafts]
+@dataclass(eq=False)
+class Found:
+    """A law that was found, what it keeps, and what none that is private over the set can exceed."""
+
+    law: Law
+    value: float
+    notes: list[str] = field(default_factory=list)
+    bound: float = math.inf
+    details: dict[str, Any] = field(default_factory=dict)
+    carried: Carried | None = None  # what a search at another ε may begin with
+
+    @classmethod
+    def of(cls, task: Task, rows: InformativeRows) -> Found:
+        law = Table(rows.rows, task.rows)
+        return cls(law, rows.value, rows.notes, rows.bound, {"stages": rows.stages}, rows.carried)
+
+    def draft(
+        self, task: Task, method: str, closed: Sequence[Draft], gap: float, budget: Budget, known: float | None = None
+    ) -> Draft:
+        """The law, or a closed form that keeps more, and the least of the bounds, worked on within the budget unless
+        one is `known`."""
+        law, value, notes = self.law, self.value, self.notes
+        for other in closed:
+            if (kept := other.value(task)) > value * (1 + ALIKE):
+                law, value = other.law, kept
+                notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
+        met = known is not None or self.bound - value <= gap * value
+        limit = bound(
+            task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if met else 1.0)
+        )
+        least = min(limit.value, self.bound, task.ceiling, math.inf if known is None else known)
+        return Draft(law, method, least, tuple(notes), {**self.details, "bounds": limit.routes})
 
 
 def ballopt(
@@ -84,9 +110,8 @@ def ballopt(
     if isinstance(task.within, Custom):
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
-    budget = budget_of(task, time_limit, progress)
-    others = listed_rows(task, [x.law for x in starts])
-    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, others)[0]
+    others, budget = listed_rows(task, [x.law for x in starts]), budget_of(task, time_limit, progress)
+    return _drafted(task, "ballopt", gap, budget, profile=given, quick=quick, others=others)[0]
 
 
 def ballopt_along(
@@ -98,8 +123,7 @@ def ballopt_along(
     without it two in a row may gain little."""
     for task in tasks:
         _checked(task, "ballopt")
-    usual = usual_seconds(tasks[0]) if working is None else working
-    first = tasks[0]
+    usual, first = usual_seconds(tasks[0]) if working is None else working, tasks[0]
     if len(tasks) > 1 and first.epsilon > 0 and first.at_most is None and listable(first.within, first.reads, FREE):
         closed = [_closed(task) for task in tasks]
         found = informative_along(
@@ -108,22 +132,11 @@ def ballopt_along(
             once=once,
         )
         if found is not None:
-            return (_completed(x, y, z, gap, PROOF * usual) for x, y, z in zip(tasks, found, closed, strict=True))
-
-    def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
-        return _drafted(task, "ballopt", task.within, gap, budget, carried=known)
-
-    return along(tasks, one, usual)
-
-
-def _completed(task: Task, found: InformativeRows, closed: list[Draft], gap: float, seconds: float) -> Draft:
-    """Rows of a curve, or a closed form that keeps more, and the least of the bounds, worked on so long at most."""
-    law, value, notes = _with_closed(task, closed, Table(found.rows, task.rows), found.value, found.notes)
-    cut = found.bound < float("inf")  # then no other route says more in as much time
-    budget = Budget.of_work(0.0 if cut else seconds)
-    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget)
-    return Draft(law, "ballopt", min(limit.value, found.bound, task.ceiling), tuple(notes),
-                 {"stages": found.stages, "outside": found.bound, "bounds": limit.routes})
+            return (
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work(proof_seconds(usual)))
+                for x, y, z in zip(tasks, found, closed, strict=True)
+            )
+    return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
 
 
 def polyopt(
@@ -137,108 +150,34 @@ def polyopt(
     `working` are seconds of work instead of a time limit, whatever else the machine does.
     """
     _checked(task, "polyopt")
-    if task.reads != "both":
-        raise InputError("polyopt reads the secret; use ballopt with reads='useful'.")
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
     budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
-    return _drafted(task, "polyopt", inner, gap, budget, quick=quick, known=limit, same_secret=same_secret)[0]
+    draft, _ = _drafted(task, "polyopt", gap, budget, inner=inner, quick=quick, known=limit)
+    return replace(draft, details={**draft.details, "same_secret": same_secret})
 
 
-def _drafted(
-    task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None = None,
-    quick: bool = False, others: Sequence[Floats] = (), carried: Carried | None = None, known: float | None = None,
-    **details: Any,
-) -> tuple[Draft, Carried | None]:
-    """The draft of a search over `inner`, and what another ε may begin with."""
-    if task.epsilon == 0:
-        return silent(task, method), None
-    (S, U), closed, started = task.joint.shape, _closed(task), budget.clock()
-    wide = isinstance(inner, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
-    whole, own, handed = budget, float("inf"), None
-    budget = budget.less(PROVED * S * U * S * (S - 1) * U)
-    search = FREE if quick else budget.part(SEARCH if carried is None else ALONG)
-    if listable(inner, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
-        found = most_informative(
-            inner, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
-            others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
-            bounding=known is None,
-        )
-        law: Law
-        law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
-        details["stages"], handed = found.stages, found.carried
-    elif wide:
-        budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
-        try:
-            law, value, notes, used = _wide(task, inner, search, profile)
-            details["profile"] = (used.drop, used.power)
-        except FAILURES as error:  # a closed form is taken instead
-            law, value = Constant(*task.joint.shape), 0.0
-            notes = [f"the layout was left out ({type(error).__name__}: {error})"]
-    else:
-        raise InputError(
-            f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."
-        )
-    if inner is not task.within:
-        closed = closed[-1:]  # grr compares any two inputs, so it is in every family; the others may be outside
-    law, value, notes = _with_closed(task, closed if task.at_most is None else [], law, value, notes)
-    if search.over:
-        notes = [*notes, "stopped at the time limit: the best design so far"]
-    took = budget.clock() - started
-    most = 1.0 + took if carried is None else AFTER * took  # no longer than the search, and a second more
-    details["family" if inner is not task.within else "outside"] = own
-    own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
-    close = own - value <= max(gap, 1e-5) * value
-    time_left = budget.part(0.0 if close or quick or known is not None else 1.0, most)
-    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
-    details["bounds"] = limit.routes
-    least = min(limit.value, own, task.ceiling, float("inf") if known is None else known)
-    handed = None if handed is None else replace(handed, gap=least / max(value, TINY) - 1.0)
-    return Draft(law, method, least, tuple(notes), details), handed
+def polyopt_along(
+    tasks: Sequence[Task], *, limit: float | None = None, working: float | None = None, **options: Any
+) -> Iterator[Draft] | None:
+    """PolyOpt's optimum at each ε from all of its extreme rows; None where these are not listed, or more is asked for.
 
-
-def _with_closed(
-    task: Task, closed: Sequence[Draft], law: Law, value: float, notes: list[str]
-) -> tuple[Law, float, list[str]]:
-    """A closed form, where it keeps more."""
-    for other in closed:
-        kept = other.value(task)
-        if kept > value * (1.0 + BETTER):
-            law, value = other.law, kept
-            notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
-    return law, value, notes
-
-
-def _wide(
-    task: Task, inner: Any, budget: Budget, profile: Profile | None
-) -> tuple[Law, float, list[str], Profile]:
-    """Rows that are not listed: a layout for the secrets that occur, a constant for the others."""
-    p = task.joint.p
-    seen = np.flatnonzero(p.sum(1) > 0)
-    smaller = inner.around(Joint.from_probabilities(p[seen], n=task.joint.n))
-    each = p.shape[1] * (LAID + WEIGHED * len(p))
-    layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
-    return _for_all(layout, p), layout.value(p[seen]), [], used
-
-
-def _for_all(layout: Arrangement, p: Floats) -> Law:
-    """The layout of the secrets that occur, with a constant for the others."""
-    seen = np.flatnonzero(p.sum(1) > 0).tolist()
-    atoms = dict(zip(seen, zip(layout.lengths, layout.heights, strict=True), strict=True))
-    flat = (np.array([layout.total]), np.full((1, p.shape[1]), 1 / layout.total))
-    lengths, heights = zip(*(atoms.get(s, flat) for s in range(len(p))), strict=True)
-    return law_of(Arrangement(layout.total, lengths, heights), p)
-
-
-def law_of(arrangement: Arrangement, p: Floats) -> Law:
-    """The design as a table while it is small, as a layout beyond."""
-    atoms = sum(len(x) for x in arrangement.lengths)
-    if atoms * p.size <= LISTED_CELLS:
-        return Table(arrangement.rows(), len(arrangement.lengths))
-    shares = [x / x.sum() for x in arrangement.lengths]
-    heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
-    return Layout(tuple(shares), tuple(heights))
+    `limit` is a bound that is proved already: no other is looked for. `working` is what a design alone may take.
+    """
+    first, last = tasks[0], tasks[-1]
+    asked = first.notion == "rldp" and first.reads == "both" and first.at_most is None and last.epsilon <= LARGEST
+    balls = isinstance(first.within, (ChiSquareBall, RenyiBall)) and (first.joint.p_secret > 0).sum() > 1
+    if options or not asked or not balls:
+        return None
+    every = [best_over_simplices(Simplices(first.within), math.exp(task.epsilon)) for task in tasks]
+    found = [Found(Table(x[0], first.rows), x[1], details={"family": x[1]}) for x in every if x is not None]
+    if len(found) < len(tasks):
+        return None
+    seconds = proof_seconds(usual_seconds(first) if working is None else working)
+    return (
+        x.draft(task, "polyopt", (), GAP, Budget.of_work(seconds), limit) for task, x in zip(tasks, found, strict=True)
+    )
 
 
 def nr(
@@ -249,16 +188,92 @@ def nr(
     Y may reveal U in full given S, so the optimum is H(U|S) + max I(S;Y) over ε-LDP responses to S.
     """
     _checked(task, "nr")
-    if task.reads != "both":
-        raise InputError("nr reads the secret; use ballopt with reads='useful'.")
     if task.epsilon == 0:
         return silent(task, "nr")
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     if task.at_most is not None:
-        capped_too, _ = _drafted(task, "nr", task.within, gap, budget)
-        return replace(capped_too, notes=(*capped_too.notes, note))
+        capped_too, _ = _drafted(task, "nr", gap, budget)
+        return capped_too.with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
-    limit = bound(p, task.within, task.epsilon, value=layout.value(p[seen]), gap=gap, budget=budget)
-    return Draft(_for_all(layout, p), "nr", min(limit.value, task.ceiling), (note,))
+    return Found(_law_of(layout, p), layout.value(p[seen]), [note]).draft(task, "nr", (), gap, budget)
+
+
+# --- the search, over the set itself or over another one that encloses it ---------------------------------------------
+
+
+def _closed(task: Task) -> list[Draft]:
+    """The closed forms that keep the promise."""
+    drafts: list[Callable[..., Draft]] = [srr, ir, grr] if task.reads == "both" else [grr]
+    return [closed(task) for closed in drafts]
+
+
+def _drafted(
+    task: Task, method: str, gap: float, budget: Budget, *, inner: Any = None, profile: Profile | None = None,
+    quick: bool = False, others: Sequence[Floats] = (), carried: Carried | None = None, known: float | None = None,
+) -> tuple[Draft, Carried | None]:
+    """The draft of a search over the set, or over `inner`, which encloses it; and what another ε may begin with."""
+    if task.epsilon == 0:
+        return silent(task, method), None
+    within, started, closed = task.within if inner is None else inner, budget.clock(), _closed(task)
+    beside = budget.less(task.proving)
+    search = FREE if quick else beside.part(SEARCH)
+    if _listed(task, within, search):
+        found = Found.of(task, most_informative(
+            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
+            others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
+            bounding=known is None,
+        ))
+    else:
+        each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
+        beside, search = budget.less(task.rows * each), budget.part(SEARCH)
+        found = _wide(task, within, search, profile, each)
+    if search.over:
+        found.notes = [*found.notes, "stopped at the time limit: the best design so far"]
+    found.details["outside" if inner is None else "family"] = found.bound
+    if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
+        found.bound, closed = math.inf, closed[-1:]
+    most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
+    after = beside.part(0.0 if quick else 1.0, most)
+    draft = found.draft(task, method, closed if task.at_most is None else (), gap, after, known)
+    assert draft.bound is not None
+    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, TINY) - 1.0)
+    return draft, handed
+
+
+def _laid(task: Task, within: Any) -> bool:
+    """Whether rows may be a layout."""
+    return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
+
+
+def _listed(task: Task, within: Any, budget: Budget) -> bool:
+    few = not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+    return listable(within, task.reads, budget) or few
+
+
+def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:
+    """Rows that are not listed: a layout for the secrets that occur; without one a closed form will be taken."""
+    p = task.joint.p
+    if not _laid(task, within):
+        raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
+    seen = np.flatnonzero(p.sum(1) > 0)
+    smaller = within.around(Joint.from_probabilities(p[seen], n=task.joint.n))
+    try:
+        layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
+    except FAILURES as error:
+        note = f"the layout was left out ({type(error).__name__}: {error})"
+        return Found(Constant(*task.joint.shape), 0.0, [note])
+    return Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
+
+
+def _law_of(layout: Arrangement, p: Floats) -> Law:
+    """The layout of the secrets that occur, with a constant for the others; as a table while it is small."""
+    seen = np.flatnonzero(p.sum(1) > 0).tolist()
+    atoms = dict(zip(seen, zip(layout.lengths, layout.heights, strict=True), strict=True))
+    flat = (np.array([layout.total]), np.full((1, p.shape[1]), 1 / layout.total))
+    lengths, heights = zip(*(atoms.get(s, flat) for s in range(len(p))), strict=True)
+    if sum(map(len, lengths)) * p.size <= TABLE:
+        return Table(Arrangement(layout.total, lengths, heights).rows(), len(p))
+    shares = tuple(x / x.sum() for x in lengths)
+    return Layout(shares, tuple(h / (x @ h) for x, h in zip(shares, heights, strict=True)))

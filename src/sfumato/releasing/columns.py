@@ -182,7 +182,7 @@ def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> flo
     columns = (Column.of(str(i), range(k)) for i, k in enumerate(useful))
     joint = Joint.uniform(Alphabet.named("secret", secrets), Alphabet.of(*columns))
     epsilon = wishes.epsilon * (1 - LABELS if wishes.design != "exact" else 1)
-    plain = untouched_errors(joint, wishes.reads, list(useful))
+    plain = untouched_errors(joint, wishes.reads)
     parts = [k for k in plain if k not in ("joint", "useful")]
     found = Closed.of(Task(Anything(joint), epsilon, reads=wishes.reads)).drafts.values()
     least = max((min(plain[k] / errors[k] for k in parts) for _, errors in found), default=0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,26 @@ class Goal:
         return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
 
+    def slope(self, J: Floats) -> Floats:
+        """M = J⁻¹CJ⁻¹ over all coordinates, of any information matrix J over them."""
+        seen, out = np.ix_(self.seen, self.seen), np.zeros_like(J)
+        known = inverse(J[seen])
+        out[seen] = known @ self.cost @ known
+        return out
+
+
+def inverse(J: Floats) -> Floats:
+    """J⁻¹; a trace of ridge keeps J invertible while rows are few."""
+    J = J.copy()
+    diagonal(J)[:] += DUST * np.trace(J)
+    return np.asarray(np.linalg.inv(J), np.float64)
+
+
+def diagonal(square: Floats) -> Floats:
+    """A view of it: numpy's own ways to write there cost more than a step's arithmetic."""
+    return square.reshape(-1)[:: len(square) + 1]
+
+
 def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
     """The goal of a target: 'joint' (the whole table), 'useful', 'secret', a mapping from these to weights, weights of
     the squared errors of cells [s, u], or sums that shall be known [k, s, u]."""
@@ -81,23 +101,24 @@ def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
         parts = [w * goal(joint, name, reads).cost for name, w in target.items() if w]
         return Goal(coordinates, np.asarray(sum(parts)))
     if isinstance(target, str):
-        return Goal(coordinates, _named(target, at, joint.shape, reads))
+        return Goal(coordinates, _mean_square(_named(target, at, joint.shape[1], reads)))
     return Goal(coordinates, _given(target, at, joint.shape, reads))
 
 
-def parts_of(joint: Joint, reads: str = "both", columns: Sequence[int] = ()) -> dict[str, Goal]:
-    """What a reader of a release looks at: the whole table, the secret, and each useful column by itself.
+def codes_of(joint: Joint, reads: str) -> dict[str, Ints]:
+    """What a reader of a release looks at, each as a code of every input: the whole table, the secret, and each useful
+    column by itself."""
+    (S, U), sizes = joint.shape, tuple(c.size for c in joint.useful.columns)
+    inputs = np.arange(S * U if reads == "both" else U)
+    out = {"joint": inputs, "secret": inputs // U} if reads == "both" else {"useful": inputs} if len(sizes) > 1 else {}
+    return out | {f"column {i}": code for i, code in enumerate(np.unravel_index(inputs % U, sizes))}
 
-    `columns` are the sizes of the useful columns, whose codes together are those of the useful variable.
-    """
+
+def parts_of(joint: Joint, reads: str = "both") -> dict[str, Goal]:
+    """The goals of what a reader looks at."""
     coordinates = Coordinates.of(joint, reads)
-    u = coordinates.cell[coordinates.p > 0] % joint.shape[1]
-    digits = np.unravel_index(u, tuple(columns)) if len(columns) > 1 else (u,)
-    whole = {name: goal(joint, name) for name in ("joint", "secret")} if reads == "both" else {}
-    if reads == "useful" and len(columns) > 1:
-        whole = {"useful": goal(joint, "useful", "useful")}
-    sums = ((digit == np.unique(digit)[:, None]).astype(float) for digit in digits)
-    return whole | {f"column {i}": Goal(coordinates, m.T @ m / len(m)) for i, m in enumerate(sums)}
+    at = coordinates.cell[coordinates.p > 0]
+    return {k: Goal(coordinates, _mean_square(code[at])) for k, code in codes_of(joint, reads).items()}
 
 
 def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
@@ -107,18 +128,20 @@ def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
     return Goal(first.coordinates, np.asarray(sum(parts)) if parts else first.cost)
 
 
-def _named(target: str, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
+def _mean_square(code: Ints) -> Floats:
+    """C of the mean square error of the sums over cells of one code."""
+    sums = (code == np.unique(code)[:, None]).astype(float)
+    return np.asarray(sums.T @ sums / len(sums))
+
+
+def _named(target: str, at: Ints, useful: int, reads: str) -> Ints:
     name = "joint" if target == "table" else target
     if name not in TARGETS:
         raise unknown("a target", target, (*TARGETS, "each"))
     if reads == "useful" and name != "useful":
         raise InputError(f"a mechanism that reads the useful variable alone tells nothing else: target {target!r} "
                          "needs reads='both'.")
-    if name == "joint":
-        return np.eye(len(at)) / len(at)
-    value = at % shape[1] if name == "useful" else at // shape[1]
-    sums = (value == np.unique(value)[:, None]).astype(float)
-    return np.asarray(sums.T @ sums / len(sums))
+    return {"joint": at, "useful": at % useful, "secret": at // useful}[name]
 
 
 def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
@@ -138,37 +161,31 @@ def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
 # --- laws in closed form, of any size: four weights, or one bit for each value ----------------------------------------
 
 
-def closed_errors(law: Law, joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, float] | None:
-    """n times the mean variance of what a reader looks at (see `parts_of`), or None where there is no closed form."""
-    tables = _tables(joint, reads, columns)
+def closed_errors(law: Law, joint: Joint, reads: str) -> dict[str, float] | None:
+    """n times the mean variance of what a reader looks at (see `codes_of`), or None where there is no closed form."""
+    seen, tables = _tables(joint, reads)
     if isinstance(law, Unary):
-        return {
-            name: float((_bits(law, seen).sum() + 1 - (p**2).sum()) / p.size) for name, (p, seen) in tables.items()
-        }
+        bits = _bits(law, seen).sum()
+        return {name: float((bits + 1 - (p**2).sum()) / p.size) for name, p in tables.items()}
     if not isinstance(law, Cells):
         return None
     total, r, k = scale(law.bits), law.rows, law.useful
     own = law.truth - law.same_secret - law.same_useful + law.neither
     s, u = own + (law.same_secret - law.neither) * k, own + (law.same_useful - law.neither) * r
     a, b, c = (_inverse_square(float(x) / total) for x in (s, u, own))
-    return {name: _cells_error(name, p, a, b, c, r, k) for name, (p, _) in tables.items()}
+    return {name: _cells_error(name, p, a, b, c, r, k) for name, p in tables.items()}
 
 
-def untouched_errors(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, float]:
+def untouched_errors(joint: Joint, reads: str) -> dict[str, float]:
     """The same for the table itself: sampling alone."""
-    return {name: float((1 - (p**2).sum()) / p.size) for name, (p, _) in _tables(joint, reads, columns).items()}
+    return {name: float((1 - (p**2).sum()) / p.size) for name, p in _tables(joint, reads)[1].items()}
 
 
-def _tables(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
-    """The distribution of each part of the table, and the cells that the mechanism sees."""
+def _tables(joint: Joint, reads: str) -> tuple[Floats, dict[str, Floats]]:
+    """The distribution of the inputs, and that of each part of the table."""
     seen = joint.p.ravel() if reads == "both" else joint.p_useful
-    out = {"joint": (seen, seen), "secret": (joint.p_secret, seen)} if reads == "both" else {}
-    if reads == "useful" and len(columns) > 1:
-        out = {"useful": (seen, seen)}
-    shaped = joint.p_useful.reshape(tuple(columns) or (-1,))
-    for i in range(shaped.ndim):
-        out[f"column {i}"] = shaped.sum(tuple(j for j in range(shaped.ndim) if j != i)), seen
-    return out
+    codes = codes_of(joint, reads)
+    return seen, {name: np.asarray(np.bincount(code, seen), np.float64) for name, code in codes.items()}
 
 
 def _bits(law: Unary, p: Floats) -> Floats:
@@ -185,7 +202,7 @@ def _inverse_square(x: float) -> float:
 
 def _cells_error(name: str, p: Floats, s: float, u: float, both: float, r: int, k: int) -> float:
     """Σ Var = ‖L‖² − ‖p‖², and all outputs have the same ‖L‖²: the sum over the parts of the table that Q multiplies by
-    one number each, of their dimension over that number squared, divided by the number of cells (estimation/cells)."""
+    one number each, of their dimension over that number squared, divided by the number of cells."""
 
     def times(dimension: int, x: float) -> float:
         return dimension * x if dimension else 0.0

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 from threadpoolctl import ThreadpoolController
 
 from sfumato.optimise.arrays import DUST, TINY, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.estimates.goal import Goal
+from sfumato.optimise.estimates.goal import Goal, diagonal, inverse
 from sfumato.optimise.search import FEWEST
 
 # --- A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method
@@ -32,18 +33,6 @@ class Mixed:
     slope: Floats  # M[i, i] over the coordinates that are estimated
 
 
-def inverse(V: Floats, theta: Floats) -> Floats:
-    """J⁻¹ of rows over the coordinates that are estimated; a trace of ridge keeps J invertible while rows are few."""
-    J = (V.T * theta) @ V
-    _diagonal(J)[:] += DUST * np.trace(J)
-    return np.asarray(np.linalg.inv(J), np.float64)
-
-
-def _diagonal(square: Floats) -> Floats:
-    """A view of it: numpy's own ways to write there cost more than a step's arithmetic."""
-    return square.reshape(-1)[:: len(square) + 1]
-
-
 def best_mixture(
     V: Floats, cost: Floats, start: Floats | None = None, settled: float = SETTLED, seen: Bools | None = None
 ) -> Mixed:
@@ -55,12 +44,11 @@ def best_mixture(
     """
     N, W = len(V), V if seen is None else np.ascontiguousarray(V[:, seen])
     theta = np.full(N, 1.0 / N) if start is None else np.maximum(start, 0.01 / N)
-    J = inverse(W, theta)
+    J = inverse((W.T * theta) @ W)
     scale = float((cost * J).sum())
     cost = cost / scale
     lam, z = np.zeros(V.shape[1]), np.full(N, max(float(((W @ J @ cost @ J) * W).sum(1).max()), 1.0))
     for _ in range(STEPS):
-        J = inverse(W, theta)
         value, pulled = float((cost * J).sum()), W @ (J @ cost @ J)
         dual_gap = V @ lam - (pulled * W).sum(1) - z
         primal_gap = V.T @ theta - 1.0
@@ -73,37 +61,39 @@ def best_mixture(
         if moved is None:
             break
         theta, lam, z = moved
-    J = inverse(W, theta)
+        J = inverse((W.T * theta) @ W)
     return Mixed(theta, float((cost * J).sum()) * scale, lam * scale, J @ cost @ J * scale)
 
 
 def _moved(
     V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
 ) -> tuple[Floats, Floats, Floats] | None:
-    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ.
-
-    LAPACK is called by name: for a hundred rows checks around it take as long as it does.
-    """
-    from scipy.linalg.lapack import dpotrf, dpotrs  # not for those who only read errors off a closed form
-
-    ridge, lifted = DUST * float(np.trace(hessian)) / len(V), _diagonal(hessian)
-    lifted += z / theta
-    for greater in (1.0, 1e3, 1e6):  # rows may be alike: until the Hessian can be factored
-        lifted += greater * ridge
-        factor, failed = dpotrf(hessian.T, lower=1, clean=0)
-        if not failed:
-            break
-    else:
+    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ."""
+    ridge = DUST * float(np.trace(hessian)) / len(V)
+    diagonal(hessian)[:] += z / theta
+    factor = _factored(hessian, ridge)
+    if factor is None:
         return None
     ends = np.asfortranarray(np.column_stack([mu / theta - z - dual_gap, V]))
     solved = dpotrs(factor, ends, lower=1, overwrite_b=1)[0]
     schur = V.T @ solved[:, 1:]
-    _diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
+    diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
     dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
     dt = solved[:, 0] - solved[:, 1:] @ dl
     dz = mu / theta - z - z / theta * dt
     step = min(_room(theta, dt), _room(z, dz))
     return theta + step * dt, lam + step * dl, z + step * dz
+
+
+def _factored(hessian: Floats, ridge: float) -> Floats | None:
+    """Its Cholesky factor; rows may be alike, so that a ridge is raised until there is one. LAPACK is called by name:
+    for a hundred rows checks around it take as long as it does."""
+    for greater in (1.0, 1e3, 1e6):
+        diagonal(hessian)[:] += greater * ridge
+        factor, failed = dpotrf(hessian.T, lower=1, clean=0)
+        if not failed:
+            return np.asarray(factor)
+    return None
 
 
 def _room(x: Floats, dx: Floats) -> float:
@@ -141,19 +131,12 @@ class Estimates:
         self.best = self.rows, self.theta
         self.value, self.fresh = -np.inf, n + FEWEST  # rows of a mixture that were not in the last one, at most
         self.most, self.took = int(KEPT * self.fresh), 0.0  # seconds of the last mixture
+        self.foretold = PACE * self.most**2 * (self.most / 3 + 2 * n)  # those of the first, about
 
     def add(self, rows: Floats) -> None:
         """Rows join the pool, those that price out best; before the first mixture those that came first."""
         rows = rows[np.isfinite(rows).all(1) & (rows @ self.p > 0)]
         self.rest = np.concatenate([self.rest, self.goal.coordinates.unit(rows)])
-
-    def gains(self, rows: Floats) -> Floats:
-        """vᵀMv − λ·v of unit rows: positive where a row would help."""
-        return np.asarray(((rows @ self.slope) * rows).sum(1) - rows @ self.prices)
-
-    def fits(self, rows: int) -> bool:
-        """Whether the time suffices for a first mixture of so many rows."""
-        return PACE * rows**2 * (rows / 3 + 2 * len(self.p)) <= self.budget.left
 
     def solve(self, settled: float = ROUGH) -> float:
         """Mix the pool best, unless the time that is left is too short for it."""
@@ -176,16 +159,9 @@ class Estimates:
         if not np.isfinite(self.value):
             return np.concatenate([self.rows, new])[: self.most], None
         old = np.argsort(-self.theta, kind="stable")[: min(self.most - self.fresh, np.count_nonzero(self.theta > USED))]
-        gains = self.gains(new)
+        gains = ((new @ self.slope) * new).sum(1) - new @ self.prices
         new = new[np.argsort(-gains, kind="stable")[: min(self.fresh, np.count_nonzero(gains > 0))]]
         return np.concatenate([self.rows[old], new]), np.append(self.theta[old], np.zeros(len(new)))
-
-    def spread(self, J: Floats) -> Floats:
-        """M = J⁻¹CJ⁻¹ of any information matrix over all coordinates."""
-        seen, out = np.ix_(self.seen, self.seen), np.zeros_like(self.slope)
-        known = np.linalg.inv(J[seen] + DUST * np.trace(J) * np.eye(int(self.seen.sum())))
-        out[seen] = known @ self.goal.cost @ known
-        return out
 
     def used(self) -> tuple[Floats, Floats]:
         """The rows of the best mixture and their weights, the heaviest first."""

@@ -14,9 +14,9 @@ from itertools import count
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
+from sfumato.optimise.arrays import DUST, SEALING, Floats
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.cone import SETTLED, RatioCone
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import Estimates
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
@@ -38,22 +38,16 @@ class PreciseRows:
 
 def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     """A proved lower bound of the error of every private design; 0 where the time does not suffice for one."""
-    rows, goal = found.rows, aim
-    law = rows @ goal.coordinates.p
-    unit = rows[law > 0] / law[law > 0, None]
+    law, error = found.rows @ aim.coordinates.p, aim.of_rows(found.rows)
+    unit = found.rows[law > 0] / law[law > 0, None]
     J = (unit.T * law[law > 0]) @ unit
-    seen = J[np.ix_(goal.seen, goal.seen)]
-    values = np.linalg.eigvalsh(seen)
-    if values[0] <= DUST * values[-1] or not found.error > 0:
+    values = np.linalg.eigvalsh(J[np.ix_(aim.seen, aim.seen)])
+    if values[0] <= DUST * values[-1] or not error > 0:
         return 0.0
-    known = np.linalg.inv(seen)
-    error = float((goal.cost * known).sum()) - goal.own
-    slope = np.zeros_like(J)
-    slope[np.ix_(goal.seen, goal.seen)] = known @ goal.cost @ known / error
-    prices = found.master.prices / error
+    slope, prices = aim.slope(J) / error, found.master.prices / error
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets = found.cone.coordinates, found.cone.secrets
-    start = float(prices.sum()) - goal.own / error
+    start = float(prices.sum()) - aim.own / error
     top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)
     return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0
 
@@ -120,16 +114,11 @@ class _Boxes:
 
     def _bounded(self, low: Floats, high: Floats) -> tuple[float, Floats]:
         """The bound on a box, and the axes of the row that attains it; −∞ if no row is there."""
-        self._within(low, high)
+        self.lp.within(np.append(np.zeros(self.n), low), np.append(np.full(self.n, INFINITY), high))
         found = self._solved(np.append(self.linear, self.curve * (low + high)), 1)
-        rest = self.flat - float(self.curve @ (low * high))
-        self._within(np.full(len(low), -INFINITY), np.full(len(low), INFINITY))
         if found is None or not found[0] < np.inf:  # what is no number says nothing of the box
             return np.inf, (low + high) / 2
-        return found[0] + rest, found[1]
-
-    def _within(self, low: Floats, high: Floats) -> None:
-        self.lp.within(np.append(np.zeros(self.n), low), np.append(np.full(self.n, INFINITY), high))
+        return found[0] + self.flat - float(self.curve @ (low * high)), found[1]
 
     def _solved(self, cost: Floats, rounds: int) -> tuple[float, Floats] | None:
         """max cost·(v, y) with cuts where the maximiser is not private; −∞ if infeasible, None if it failed."""
@@ -142,15 +131,9 @@ class _Boxes:
                 return -np.inf, found.x[self.n :]
             if not found.optimal:
                 return None
-            cuts = self._cut(found.x[None, : self.n]) if turn < rounds else 0
-            if not cuts:
-                break
+            if turn < rounds:
+                cuts = self.cone.cuts(np.maximum(found.x[None, : self.n], 0.0), loose=True).above(SETTLED)
+                if not len(cuts.normals):
+                    break
+                self.lp.at_most(np.pad(cuts.normals, ((0, 0), (0, len(self.curve)))))
         return found.value, found.x[self.n :]
-
-    def _cut(self, rows: Floats) -> int:
-        found = self.cone.cuts(np.maximum(rows, 0.0), loose=True)
-        worst: Ints = np.flatnonzero(found.excess > 1e-4)
-        if len(worst):
-            normals = found.normals[worst]
-            self.lp.at_most(np.hstack([normals, np.zeros((len(normals), len(self.curve)))]))
-        return len(worst)

@@ -6,13 +6,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import cast
 
 import numpy as np
 
-from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.all_levels import OneLevel, Together, joinable
 from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
@@ -38,28 +37,27 @@ def filled(within: UncertaintySet) -> UncertaintySet:
     if not isinstance(within, (ChiSquareBall, RenyiBall)) or within.budget <= 0 or (joint.p > 0).all():
         return within
     p = np.maximum(joint.p, EMPTY)
-    return within.around(Joint.from_probabilities(p / p.sum(), n=joint.n))
+    return within.around(Joint.from_probabilities(p / p.sum(), joint.secret, joint.useful, n=joint.n))
 
 
 def searched(
     within: UncertaintySet, epsilon: float, goal: Goal, reads: str = "both", budget: Budget = FREE,
-    known: Floats | None = None, at_most: float | None = None,
+    known: Sequence[Floats] = (), at_most: float | None = None,
 ) -> PreciseRows | None:
     """The best mixture found within the time; None where not even one mixture fits into it.
 
     `known` are private rows over the coordinates that join the pool.
     """
-    (cone, exact), master = _cones(within, epsilon, reads, at_most), Estimates(goal, budget)
-    if not master.fits(master.most):
+    begun = _Begun(within, epsilon, goal, reads, budget, known, at_most)
+    if not begun.mixed:
         return None
-    blocks, sets = _blocks(cone, epsilon, at_most), sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
-    begin(cone, master, epsilon, blocks, sets, known)
-    working = budget.less(_seconds(exact, master))
+    cone, master = begun.cone, begun.master
+    working = budget.less(begun.seconds)
     with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
-        if blocks:
-            improve(master, [Varied(master, blocks, sets)], working, calm=1, gain=ROUGH)
+        if begun.blocks:
+            improve(master, [Varied(master, begun.blocks, begun.sets)], working, calm=1, gain=ROUGH)
         improve(master, [Tangents(cone, master)], working)
-    return _finished(exact, master)
+    return begun.finished()
 
 
 def searched_along(
@@ -72,64 +70,67 @@ def searched_along(
     `known` are the rows of designs from which the whole table can be estimated, one for each level. `once` is as in
     `Together.run`.
     """
-    cones = [_cones(within, x, reads, None) for x in epsilons]
-    if not all(joinable(x) for x, _ in cones):
-        return None
-    levels: list[OneLevel[Estimates]] = []
-    for i, (epsilon, (cone, _)) in enumerate(zip(epsilons, cones, strict=True)):
-        master = Estimates(goal, budget)
-        below = known[i] if known else rows_for(cone, levels[-1].master.steer()) if levels else None
-        if not master.fits(master.most):
+    begun: list[_Begun] = []
+    for i, epsilon in enumerate(epsilons):
+        cone = RatioCone(filled(within), epsilon, reads)
+        below = known[i : i + 1] or [rows_for(cone, x.master.steer()) for x in begun[-1:]]
+        if not joinable(cone):
             return None
-        sets = sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
-        begin(cone, master, epsilon, _blocks(cone, epsilon), sets, below)
-        levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
-    last = sum(_seconds(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True))
-    Together(levels, FEWEST, LATE).run(budget.less(last), once=once)
-    return [_finished(exact, x.master) for x, (_, exact) in zip(levels, cones, strict=True)]
+        begun.append(_Begun(within, epsilon, goal, reads, budget, below))
+        if not begun[-1].mixed:
+            return None
+    levels = [OneLevel(x.cone, x.master, enough=-(1 + REACHED) * goal.untouched) for x in begun]
+    Together(levels, FEWEST, LATE).run(budget.less(sum(x.seconds for x in begun)), once=once)
+    return [x.finished() for x in begun]
 
 
-def _cones(
-    within: UncertaintySet, epsilon: float, reads: str, at_most: float | None
-) -> tuple[RatioCone, RatioCone]:
-    """The private rows of the filled set, and of the set itself in the same coordinates."""
-    cone, exact = RatioCone(filled(within), epsilon, reads, at_most), RatioCone(within, epsilon, reads)
-    exact.coordinates, exact.secrets, exact.cap = cone.coordinates, cone.secrets, cone.cap
-    return cone, exact
+class _Begun:
+    """A search at one ε with its first mixture, over the filled set; what it ends with is private over the set itself,
+    in the same coordinates."""
 
+    def __init__(
+        self, within: UncertaintySet, epsilon: float, goal: Goal, reads: str, budget: Budget, known: Sequence[Floats],
+        at_most: float | None = None,
+    ) -> None:
+        self.master, self.cone = Estimates(goal, budget), RatioCone(filled(within), epsilon, reads, at_most)
+        self.exact = copy(self.cone)
+        self.exact.within = within
+        self.mixed = self.master.foretold <= budget.left  # else not even one mixture fits into the time
+        if self.mixed:
+            self.blocks = _blocks(self.cone, epsilon, at_most)
+            self.sets = sets_of(self.cone.coordinates, within.joint.shape, epsilon, reads)
+            self._begin(epsilon, known)
 
-def begin(
-    cone: RatioCone, master: Estimates, epsilon: float, blocks: Sequence[BlockMover], sets: Bools, known: Floats | None
-) -> None:
-    """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
-    other sets; then the rest by price."""
+    def _begin(self, epsilon: float, known: Sequence[Floats]) -> None:
+        """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
+        other sets; then the rest by price."""
 
-    def steep(sets: Bools) -> Floats:
-        return blocks[0].starts(sets) if blocks else settled(cone, np.maximum(sets, EMPTY))
+        def steep(sets: Bools) -> Floats:
+            return settled(self.cone, np.maximum(sets, EMPTY))
 
-    U, single = cone.within.joint.shape[1], sets.sum(1) == 1
-    first = [steep(sets[single]), settled(cone, np.maximum(values_of(U, epsilon)[:, cone.coordinates.cell % U], EMPTY))]
-    others = np.random.default_rng(1).permutation(sets[~single])
-    master.add(np.concatenate([*first, *([] if known is None else [known]), steep(others)]))
-    master.solve()
-    master.add(np.concatenate([steep(others), *(own.starts(sets) for own in blocks[1:])]))
-    master.solve()
+        U, single = self.cone.within.joint.shape[1], self.sets.sum(1) == 1
+        first, *more = [own.starts for own in self.blocks] or [steep]
+        values = steep(values_of(U, epsilon)[:, self.cone.coordinates.cell % U])
+        others = first(np.random.default_rng(1).permutation(self.sets[~single]))
+        self.master.add(np.concatenate([first(self.sets[single]), values, *known, others]))
+        self.master.solve()
+        self.master.add(np.concatenate([others, *(starts(self.sets) for starts in more)]))
+        self.master.solve()
 
+    @property
+    def seconds(self) -> float:
+        """What it will take to make the rows in use private exactly and to mix them closely, by what a look takes."""
+        began = self.master.budget.clock()
+        self.exact.cuts(self.master.used()[0][::4])
+        return 4 * (self.master.budget.clock() - began) + 2 * self.master.took
 
-def _seconds(cone: RatioCone, master: Estimates) -> float:
-    """What it will take to make the rows in use private exactly and to mix them closely, by what a look takes."""
-    began = master.budget.clock()
-    cone.cuts(master.used()[0][::4])
-    return 4 * (master.budget.clock() - began) + 2 * master.took
-
-
-def _finished(cone: RatioCone, master: Estimates) -> PreciseRows:
-    """The rows in use, each mixed with the constant row until private exactly, and mixed with each other once more."""
-    last = Estimates(master.goal)
-    last.add(repaired(cone, master.used()[0]))
-    last.solve(SETTLED)
-    q = _gathered(*last.best, cone.E)
-    return PreciseRows(q, master.goal.of_rows(q), last, cone)
+    def finished(self) -> PreciseRows:
+        """The rows in use, each mixed with the constant row until private exactly, and with each other once more."""
+        last = Estimates(self.master.goal)
+        last.add(repaired(self.exact, self.master.used()[0]))
+        last.solve(SETTLED)
+        q = _gathered(*last.best, self.exact.E)
+        return PreciseRows(q, last.goal.of_rows(q), last, self.exact)
 
 
 def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
@@ -145,72 +146,40 @@ def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
     return np.asarray(q / q.sum(0))
 
 
-# --- sets to begin with: those of ordinary protocols, of u alone and of (s, u), and parts of all cells ----------------
+# --- sets to begin with: those of ordinary protocols, of u alone, of s and of (s, u) ----------------------------------
 
 
 LISTED = 6  # values up to which every set of them is listed
-PARTS = 2  # times as many sets as coordinates among the parts of all cells
+PARTS = 2  # times as many sets as values, where only some are listed
+
+
+def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
+    """Sets of coordinates: of u whatever s is, of s whatever u is, single cells, parts of all cells."""
+    if reads == "useful":
+        return values_of(shape[1], epsilon)
+    (s, u), n = np.divmod(coordinates.cell, shape[1]), len(coordinates.p)
+    each = values_of(shape[1], epsilon)[:, u], values_of(shape[0], epsilon)[:, s]
+    return _proper(np.concatenate([np.eye(n, dtype=bool), *each, _parts(n, epsilon)]))
 
 
 def values_of(k: int, epsilon: float) -> Bools:
     """Sets of k values: single ones (GRR) and all but one; every set of a few values (subset selection, unary bits), or
-    hyperplanes of a projective space with about the share that is best at ε, and halves."""
+    parts of all."""
     eye = np.eye(k, dtype=bool)
-    sets = [eye, ~eye]
-    if k <= LISTED:
-        sets.append(subsets(k).astype(bool))
-    else:
-        for order in fitting(epsilon):
-            with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
-                found = np.array(incidence(k, order))
-                sets += [found, ~found]
-    return _proper(np.concatenate(sets))
+    return _proper(np.concatenate([eye, ~eye, subsets(k).astype(bool) if k <= LISTED else _parts(k, epsilon)]))
 
 
-def fitting(epsilon: float) -> list[int]:
-    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
-    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
-    return sorted({2, *near[:2]})
+def _parts(n: int, epsilon: float) -> Bools:
+    """One part of all values out of e^ε + 1, the share that is best for LDP, about, as in Hadamard response [Acharya,
+    Sun, Zhang 2019]: few sets that tell all values apart."""
+    rng, parts = np.random.default_rng(0), min(round(math.exp(epsilon) + 1), n)
+    turns = range(math.ceil(PARTS * n / parts))
+    return np.concatenate([rng.permutation(n) % parts == np.arange(parts)[:, None] for _ in turns])
 
 
 def _proper(sets: Bools) -> Bools:
     sets = np.unique(sets, axis=0)
     return np.asarray(sets[sets.any(1) & ~sets.all(1)])
-
-
-def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
-    """Sets of coordinates: of u whatever s is, of u with one secret, of secrets, single cells, parts of all cells."""
-    U, n = shape[1], len(coordinates.p)
-    if reads == "useful":
-        return values_of(U, epsilon)
-    s, u = np.divmod(coordinates.cell, U)
-    values = values_of(U, epsilon)
-    sets = [np.eye(n, dtype=bool), values[:, u], _parts(n, epsilon)]
-    if shape[0] > 1:
-        sets.append(values_of(shape[0], epsilon)[:, s] if shape[0] <= LISTED else np.eye(shape[0], dtype=bool)[:, s])
-    few = values if len(values) * shape[0] <= PARTS * n else np.zeros((0, U), bool)
-    sets += [few[:, u] & (s == one) for one in range(shape[0])]
-    return _proper(np.concatenate(sets))
-
-
-def _parts(n: int, epsilon: float, seed: int = 0) -> Bools:
-    """One part of all cells out of e^ε + 1, about: the parts that a few rows of a Hadamard matrix make together, as in
-    Hadamard response [Acharya, Sun, Zhang 2019]: few sets that tell all cells apart evenly."""
-    rng = np.random.default_rng(seed)
-    depth = max(1, round(math.log2(math.exp(epsilon) + 1)))
-    size, cells, out = 1 << int(n).bit_length(), np.arange(1, n + 1), []
-    for which in rng.integers(1, size, (math.ceil(PARTS * n / 2**depth), depth)):
-        code = np.zeros(n, np.int64)
-        for k, i in enumerate(which):
-            code += _parity(int(i) & cells) << k
-        out.append(code == np.unique(code)[:, None])
-    return np.concatenate(out)
-
-
-def _parity(x: Ints) -> Ints:
-    for shift in (32, 16, 8, 4, 2, 1):
-        x = x ^ (x >> shift)
-    return x & 1
 
 
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
@@ -223,11 +192,9 @@ PASSES = 6  # over the secrets: more cost time, and rows become alike
 def _blocks(cone: RatioCone, epsilon: float, at_most: float | None = None) -> list[BlockMover]:
     """Movers without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
     within = cone.within
-    ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
-    if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-        ball = Known()
-    if ball is None or cone.reads != "both":
+    if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
         return []
+    ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
     p, profiles = within.joint.p, [capped(epsilon, at_most)]
     if ball.budget > 0:
         profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0])
@@ -314,7 +281,7 @@ class Varied:
         for turn in range(max(len(self.blocks), len(master.p) // FEWEST)):
             if budget.over:
                 break
-            slope = master.spread(J)
+            slope = master.goal.slope(J)
             new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows))
             gain = ((new @ slope) * new).sum(1) - new @ master.prices
             out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
