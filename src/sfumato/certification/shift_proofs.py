@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import ProvedBall, Range, Side, mean_bound, shares
+from sfumato.certification.ball import ChiSquareBounds, Side, shares
 from sfumato.certification.outward import dot_down, down, rows_range, up
+from sfumato.certification.over_balls import Range
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
@@ -104,7 +105,7 @@ class Cases:
 
 def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
     """The (y, s) that what one secret alone allows does not settle."""
-    ball = ProvedBall.around(joint, radius)
+    ball = ChiSquareBounds.around(joint, radius)
     y, (c, k) = len(values), joint.shape
     low, high = rows_range(values.reshape(y, -1))
     scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact
@@ -120,8 +121,8 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
     side = Side(spread(ball.p, whole, cells), spread(ball.ps, (y, c), (-1,)), own)
     flat = (y, mass[0].size)
     everyone = Side(spread(mass, flat, flat), (one, up(one)), spread(r, r[0].shape, flat))
-    given = mean_bound(side, ball.slack[1], greatest=above).reshape(y, c)
-    overall = mean_bound(everyone, ball.slack[1], greatest=not above)[:, None]
+    given = ball.alone(side, greatest=above).reshape(y, c)
+    overall = ball.alone(everyone, greatest=not above)[:, None]
     top, bottom = (given, overall) if above else (overall, given)
     at_y, at_s = np.nonzero(up(top) > down(float(down(float(z))) * bottom))
     mine = Half((own[0].reshape(y, c, k)[at_y, at_s], own[1].reshape(y, c, k)[at_y, at_s]), ball.p[0][at_s])
