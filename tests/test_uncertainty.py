@@ -361,12 +361,11 @@ def test_two_values_have_the_mean_in_closed_form_that_three_have_by_search(q, sp
 def test_worst_pairs_do_not_depend_on_the_scale_of_rows_and_are_found_without_a_warning():
     """Rows whose mass is nearly nothing are scaled by searches to numbers next to the greatest floats."""
     ball = sf.ChiSquareBall(sf.Joint.from_counts([[282707, 0, 0, 840], [854, 0, 2231, 252481]]))
-    v = np.array([[0.0, 1.0, 0.0, 1e-9], [1e-3, 1.0, 2.0, 3.0]])
-    one, two = np.zeros(2, int), np.ones(2, int)
+    v, one, two = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1e-3, 1.0, 2.0, 3.0]]), np.zeros(3, int), np.ones(3, int)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = [ball.pairs(scale * v, scale * v, one, two).ratio for scale in (1.0, 1e298)]
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
+        found = [ball.pairs(scale * v, scale * v, *pair).ratio for scale in (1.0, 3e298) for pair in ((one, two), (two, one))]
+    assert np.concatenate(found[:2]) == pytest.approx(np.concatenate(found[2:]), rel=1e-9)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-5, 1e-3]))
