@@ -118,10 +118,7 @@ class RenyiLDP(AnyMeasure):
     """
 
     order: float
-
-    @property
-    def name(self) -> str:
-        return f"local Rényi differential privacy of order {self.order:g}"
+    title: ClassVar[str] = "local Rényi differential privacy of order {0.order:g}"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if not self.order >= 1:
