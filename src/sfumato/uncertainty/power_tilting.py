@@ -81,7 +81,7 @@ def greatest_mean(v: Floats, q: Floats, limit: Floats, alpha: float, close: floa
     x, used = _gap(depth, q, np.where(flat | wide, 1.0, limit), alpha, close)
     corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
     r = _tilted(depth + x[..., None], q, alpha) * used[..., None] + (1 - used)[..., None] * corner
-    r = np.where(wide[..., None], corner, np.where(flat[..., None], q, r))
+    r = np.where(flat[..., None], q, np.where(wide[..., None], corner, r))
     value = inner(r, v) + 0.0
     with np.errstate(over="ignore"):  # where next to nothing of the limit is left, τ may be beyond all floats
         tau = np.where(wide, top, top + width * x)
@@ -286,6 +286,7 @@ def split_sides(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             room = np.maximum(own + kappa(alpha) * part, LEAST)
             slope = np.log(np.maximum(found.slope, 0) / room / np.abs(found.value))
+            slope[own == 0] = np.inf  # an empty secret is free: only an end of the split can be better
             lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
         return found.at(slice(k)), found.at(slice(k, None)), lean
 
