@@ -20,7 +20,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.least_loss import solve_by_cuts, solve_by_growing_cones
 from sfumato.optimise.loss.problem import LossProblem, all_pairs, mended
-from sfumato.uncertainty.chi_square import greatest_mean, spread_of
+from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
 
@@ -65,8 +65,8 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
     assert np.all(size(worst.r1, worst.s1) + size(worst.r2, worst.s2) <= room + 1e-9)
 
     def extreme(s, sign, share):
-        spread = spread_of(slack * share, mass[s])
-        return sign * greatest_mean(sign * q[worst.y, s], joint.useful_given_secret[s], spread).value
+        limit = divergence_at(2 * slack * share, mass[s], 2.0)
+        return sign * greatest_mean(sign * q[worst.y, s], joint.useful_given_secret[s], limit, 2.0).value
 
     splits = np.sin(np.linspace(0.1, 1.47, 8)) ** 2
     grid = np.max([extreme(worst.s1, 1, x) / extreme(worst.s2, -1, 1 - x) for x in splits], axis=0)

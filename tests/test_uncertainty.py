@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -16,9 +17,10 @@ from sfumato.certification.outward import log_up
 from sfumato.certification.proving import proved
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.uncertainty import chi_square, power_tilting, shifts
+from sfumato.uncertainty import shifts
 from sfumato.uncertainty.chi_square import chi_square_quantile
-from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
+from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price, split_sides
+from sfumato.uncertainty.tilting import best_split
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])
@@ -349,11 +351,21 @@ def test_a_secret_that_is_never_answered_so_makes_the_ratio_infinite():
 @given(st.floats(0.01, 0.99), st.floats(1.0001, 9.0), st.floats(0.0, 1.0))
 def test_two_values_have_the_mean_in_closed_form_that_three_have_by_search(q, spread, low):
     """A value cut in two is another alphabet with the same extremes: one way is a formula, the other Newton's method."""
-    two = chi_square.greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.array([spread]))
+    two = greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.log([spread]), 2.0)
     split = np.array([[q, (1 - q) / 3, (1 - q) / 1.5]])
-    three = chi_square.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
+    three = greatest_mean(np.array([[1.0, low, low]]), split, np.log([spread]), 2.0)
     assert two.value[0] == pytest.approx(three.value[0], rel=1e-9)
     assert (np.array([q, 1 - q]) ** 2 / two.r[0]).sum() <= spread * (1 + 1e-9)
+
+
+def test_worst_pairs_do_not_depend_on_the_scale_of_rows_and_are_found_without_a_warning():
+    """Rows whose mass is nearly nothing are scaled by searches to numbers next to the greatest floats."""
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[282707, 0, 0, 840], [854, 0, 2231, 252481]]))
+    v, one, two = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1e-3, 1.0, 2.0, 3.0]]), np.zeros(3, int), np.ones(3, int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [ball.pairs(scale * v, scale * v, *pair).ratio for scale in (1.0, 3e298) for pair in ((one, two), (two, one))]
+    assert np.concatenate(found[:2]) == pytest.approx(np.concatenate(found[2:]), rel=1e-9)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-5, 1e-3]))
@@ -386,7 +398,7 @@ def test_worst_pairs_at_order_one_are_those_of_a_search_over_the_split(k, budget
     v = np.exp(rng.integers(0, 2, (2, 30, k)) if two_valued else rng.uniform(0, 2, (2, 30, k)))
     q, ps = joint.useful_given_secret, joint.p_secret
     found = ball.pairs(*v, one, two)
-    slow = power_tilting._by_split(v[0], q[one], ps[one], v[1], q[two], ps[two], budget, 1.0, 1e-7)
+    slow = best_split(split_sides(v[0], q[one], ps[one], v[1], q[two], ps[two], budget, 1.0), len(one), close=1e-7)
 
     assert found.ratio == pytest.approx(slow.ratio, rel=1e-9)
     assert ball.ratios(*v, one, two) == pytest.approx(slow.ratio, rel=1e-9)

@@ -112,8 +112,6 @@ def _shown(value: Datum) -> str:
 # --- pictures of results with matplotlib, which is loaded when one is asked for ---------------------------------------
 
 
-
-
 def axes_of(axes: Axes | None) -> Axes:
     """The axes given, or those of a new figure."""
     return matplotlib.figure.Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
@@ -129,40 +127,8 @@ def plot_shares(
     y = np.arange(len(order))
     axes.errorbar(p, y, xerr=[p - low, high - p], fmt="o", capsize=3)
     axes.set_yticks(y, [labels[i] for i in order])
-    axes.set_xlabel("share in %")
+    axes.set(xlabel="share in %", title=title)
     axes.set_xlim(left=0)
-    axes.set_title(title)
-    return axes
-
-
-class HasMatrix(Protocol):
-    """A mechanism whose matrix can be drawn."""
-
-    @property
-    def matrix(self) -> npt.NDArray[np.float64] | None: ...
-    @property
-    def inputs(self) -> int: ...
-    @property
-    def outputs(self) -> int: ...
-    @property
-    def method(self) -> str: ...
-    def input_text(self, x: int) -> str: ...
-
-
-def plot_mechanism(mechanism: HasMatrix, axes: Axes | None = None) -> Axes:
-    """Q(y|x) as a picture: a column for each input, a row for each output."""
-    q = mechanism.matrix
-    if q is None:
-        raise InputError(f"the mechanism has too many outputs to draw ({mechanism.outputs:,}).")
-    axes = axes_of(axes)
-    picture = axes.imshow(q, aspect="auto", interpolation="nearest", vmin=0.0)
-    axes.figure.colorbar(picture, ax=axes, label="Q(y | x)")
-    if mechanism.inputs <= DRAWN:
-        inputs = range(mechanism.inputs)
-        axes.set_xticks(inputs, [mechanism.input_text(x) for x in inputs], rotation=90)
-    axes.set_xlabel("input")
-    axes.set_ylabel("output")
-    axes.set_title(f"{mechanism.method}: {mechanism.outputs:,} outputs")
     return axes
 
 
@@ -203,10 +169,6 @@ def plot_tradeoff(comparison: HasMethods, of: str = "error", axes: Axes | None =
         shown = [(e, v) for e, v in points if math.isfinite(v)]
         if shown:
             axes.plot(*zip(*shown, strict=True), marker=".", label=method)
-    axes.set_xscale("log")
-    if of != "kept":
-        axes.set_yscale("log")
-    axes.set_xlabel("ε in nats")
-    axes.set_ylabel(label)
+    axes.set(xscale="log", yscale="linear" if of == "kept" else "log", xlabel="ε in nats", ylabel=label)
     axes.legend(fontsize="small", ncols=2)
     return axes

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sfumato.certification.leakage_proofs import about_side_channels, leakage_level, secret_information
     from sfumato.certification.promises import THEOREM, PromisesTold, design_sentence, promises, told_exactly
     from sfumato.certification.proving import confirm
-    from sfumato.certification.stated_sets import over_ranges, over_vertices
     from sfumato.certification.together import (
         about_record,
         anywhere,
@@ -34,6 +33,5 @@ __all__ = on_demand(__name__, {
     ".leakage_proofs": "about_side_channels leakage_level secret_information",
     ".promises": "THEOREM PromisesTold design_sentence promises told_exactly",
     ".proving": "confirm",
-    ".stated_sets": "over_ranges over_vertices",
     ".together": "about_record anywhere bounded bundle_certificate certify_bundle drawn_for",
 })

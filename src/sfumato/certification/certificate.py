@@ -167,7 +167,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     told = claim is not None and claim.notion != "pml"  # which lets odds be infinite: their level would mislead too
     if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
-            found = over_set(mechanism, claim.within.widened(times), "rldp", target_of(claim.epsilon), coarse=True)
+            found = over_set(mechanism, claim.within.widened(times), "rldp", target_of(claim.epsilon))
             out[f"{times:g} times the radius"] = log_up(found.ratio)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         out["the worst output (LIP)"] = log_up(proved(mechanism, "lip", claim.within).ratio)

@@ -21,10 +21,11 @@ import numpy as np
 from sfumato import privacy
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
-from sfumato.certification.rationals import CANDIDATES, Attained, about_input, ratio_of
+from sfumato.certification.rationals import Attained, about_input, worst_output
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
+from sfumato.mechanism.law import listed_laws
 from sfumato.mechanism.product import part_bits
 from sfumato.privacy.beliefs import side_channels
 from sfumato.tolerances import CHANNEL, LISTED, SUBSETS
@@ -138,25 +139,28 @@ def _ratio(q: Exact) -> Proved:
 def _row_maxima(q: Exact, beta: float) -> Proved:
     """max_{x'} (1/β) log Σ_y Q(y|x')^{1−β} max_x Q(y|x)^β [004, (15)]."""
     low, high = q.ends
-    top = up_any(beta * log_above(high.max(axis=1)))[:, None]
-    t = up_any(top + up_any((beta - 1) * -log_below(low)))
-    found = log_sum_above(t)
-    other = int(np.argmax(found))
-    return Proved(_times(float(found[other]), 1, 1, beta, 1), {"other": q.inputs[other]})
+    found = _worst(q, up_any(beta * log_above(high.max(axis=1, keepdims=True))), up_any((beta - 1) * -log_below(low)))
+    return Proved(_times(found.level, 1, 1, beta, 1), {"other": found.where["other"]})
 
 
 def _pairs(q: Exact, alpha: float, beta: float) -> Proved:
     """β ≥ α: max_{x, x'} α/((α−1)β) · log Σ_y Q_x^β Q_x'^{1−β} [004, (11)]."""
     low, high = q.ends
-    mine, theirs = up_any(beta * log_above(high)), up_any((beta - 1) * -log_below(low))
-    best, where = 0.0, {}
-    for other in range(len(q.inputs)):
+    found = _worst(q, up_any(beta * log_above(high)), up_any((beta - 1) * -log_below(low)), apart=True)
+    return Proved(_times(found.level, alpha, 1, alpha - 1, beta), found.where)
+
+
+def _worst(q: Exact, mine: Floats, theirs: Floats, *, apart: bool = False) -> Proved:
+    """The greatest log Σ_y e^{mine[y, x] + theirs[y, x']}, at least 0, which x' = x has where that is told `apart`."""
+    best, where = 0.0, {"input": q.inputs[0], "other": q.inputs[0]}
+    for other in range(theirs.shape[1]):
         found = log_sum_above(up_any(mine + theirs[:, other, None]))
-        found[other] = 0.0
+        if apart:
+            found[other] = 0.0
         x = int(np.argmax(found))
         if found[x] > best:
             best, where = float(found[x]), {"input": q.inputs[x], "other": q.inputs[other]}
-    return Proved(_times(best, alpha, 1, alpha - 1, beta), where)
+    return Proved(best, where)
 
 
 def _laws(q: Exact, alpha: float, beta: float) -> Floats:
@@ -170,19 +174,13 @@ def _laws(q: Exact, alpha: float, beta: float) -> Floats:
 
 def _by_laws(q: Exact, alpha: float, beta: float) -> Proved:
     low, high = q.ends
-    over, part = Fraction(alpha) / Fraction(beta) - 1, Fraction(alpha) - Fraction(alpha) / Fraction(beta)
-    b, d = (float(up_any(float(x))) if x else 0.0 for x in (over, part))
-    mine = up_any(alpha * log_above(high))
-    reference = up_any(d * -log_below(low)) if d else np.zeros(low.shape)
-    best, where = 0.0, {}
-    for other, law in enumerate(_laws(q, alpha, beta)):
-        fixed = up_any(up_any(b * -log_below(law)) + reference[:, other])
-        found = log_sum_above(up_any(mine + fixed[:, None]))
-        x = int(np.argmax(found))
-        if found[x] > best:
-            best = float(found[x])
-            where = {"input": q.inputs[x], **({"other": q.inputs[other]} if d else {})}
-    return Proved(_times(best, 1, 1, alpha - 1, 1), where)
+    over, rest = Fraction(alpha) / Fraction(beta) - 1, Fraction(alpha) - Fraction(alpha) / Fraction(beta)
+    theirs = up_any(float(up_any(float(over))) * -log_below(_laws(q, alpha, beta).T))
+    if rest:
+        theirs = up_any(theirs + up_any(float(up_any(float(rest))) * -log_below(low)))
+    found = _worst(q, up_any(alpha * log_above(high)), theirs)
+    where = found.where if rest else {"input": found.where["input"]}
+    return Proved(_times(found.level, 1, 1, alpha - 1, 1), where)
 
 
 def _capacity(q: Exact) -> Proved:
@@ -228,13 +226,8 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
     return 0.0 if not related else float(np.nextafter(max(0.0, float(sum_)) + 1e-30, np.inf))
 
 
-# --- SRLIP in rationals, over every J, x^J, y and s -------------------------------------------------------------------
-# Floats only choose where to look: sums of products that are not negative lose at most (|U| + 16) half-units of
-# relative precision, and every place within that of the best float is evaluated as a rational.
-
-
 def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
-    """max of P(y|s,x^J) / P(y|x^J) and its inverse over J, x^J, y, s under one exact joint."""
+    """max of P(y|s,x^J) / P(y|x^J) and its inverse over J, x^J, y, s under one exact joint: LIP given every x^J."""
     law = mechanism.law
     if law.meaning == "subset" and mechanism.inputs > SUBSETS:
         return about_input(mechanism)  # sets too many to list: ε-LDP is ε-SRLIP
@@ -242,70 +235,27 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
         raise InputError(f"SRLIP certificates look at every cell; {law.outputs} outputs × {joint.p.size} are too many.")
     exact, _ = joint.weights()
     sizes = tuple(column.size for column in joint.useful.columns)
-    table = exact.reshape(-1, *sizes)
+    digits = np.stack(np.unravel_index(np.arange(joint.useful.size), sizes))
     rows = np.stack([np.broadcast_to(np.asarray(law.row(y), object), joint.shape) for y in range(law.outputs)])
-    rows = rows.reshape(law.outputs, -1, *sizes)
-    floats = Rows(rows).floats
-    slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-49
-    best = Attained(Fraction(1), {})
+    floats, best = Rows(rows).floats, Attained(Fraction(1), {})
     for known in side_channels(len(sizes)):
-        best = best.or_worse(_one_channel(table, rows, floats, known, sizes, slip, float(best.ratio)))
+        for place in np.ndindex(*(sizes[j] for j in known)):
+            cells = (digits[list(known)] == np.array(place, int)[:, None]).all(0)
+            p = joint.p[:, cells]
+            ps = p.sum(1, keepdims=True)
+            if not p.any():
+                continue
+            given = np.divide(p, ps, out=np.zeros(p.shape), where=ps > 0)
+            laws, own = listed_laws(floats[:, :, cells], given, ps[:, 0] / ps.sum()), rows[:, :, cells]
+            found = worst_output(laws, own.__getitem__, exact[:, cells], "lip", float(best.ratio))
+            told = {"known": _code(known, place, sizes)} if known else {}
+            best = best.or_worse(Attained(found.ratio, {**found.where, **told}))
     return best
 
 
-def _one_channel(
-    table: BigInts, rows: BigInts, floats: Floats, known: tuple[int, ...], sizes: tuple[int, ...], slip: float,
-    found: float,
-) -> Attained:
-    hidden = tuple(j + 1 for j in range(len(sizes)) if j not in known)
-    prior = table.sum(axis=hidden) if hidden else table  # [s, x^J]
-    seen = (floats * table.astype(float)).sum(axis=tuple(j + 1 for j in hidden))  # [y, s, x^J]
-    rough = _rough(prior.astype(float), seen)
-    worst = float(rough.max(initial=1.0))
-    if worst * slip * slip < found:
-        return Attained(Fraction(1), {})
-    near = np.argwhere(rough * slip * slip >= worst) if math.isfinite(worst) else np.argwhere(np.isinf(rough))
-    best = Attained(Fraction(1), {})
-    for y, s, *place in near[:CANDIDATES].tolist():
-        best = best.or_worse(_exactly(table, rows[y], prior, known, tuple(place), y, s, sizes))
-    if len(near) > CANDIDATES:
-        best = best.or_worse(Attained(Fraction(worst * slip * slip) if math.isfinite(worst) else math.inf, {}))
-    return best
-
-
-def _rough(prior: Floats, seen: Floats) -> Floats:
-    """max of the ratio and its inverse in floats; 1 where nothing can be said."""
-    total, mass = seen.sum(axis=1, keepdims=True), prior.sum(axis=0, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (seen * mass) / (prior * total)
-        either = np.maximum(ratio, 1 / ratio)
-    return np.where((prior > 0) & (total > 0), either, 1.0)
-
-
-def _exactly(
-    table: BigInts, row: BigInts, prior: BigInts, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
-    sizes: tuple[int, ...],
-) -> Attained:
-    """P(y|s,x^J) / P(y|x^J) and its inverse as rationals."""
-    index: list[slice | int] = [slice(None)] * len(sizes)
-    for j, value in zip(known, place, strict=True):
-        index[j] = value
-    part = [int((row[(k, *index)] * table[(k, *index)]).sum()) for k in range(len(table))]
-    mine, all_mine = part[s], int(prior[(s, *place)])
-    total, mass = sum(part), sum(int(prior[(k, *place)]) for k in range(len(table)))
-    where = {"output": y, "first": s}
-    if known:  # the useful value is named by x^J; the others are shown at their first label
-        whole = [0] * len(sizes)
-        for j, value in zip(known, place, strict=True):
-            whole[j] = value
-        where["known"] = _code(known, whole, sizes)
-    above = Attained(ratio_of(mine * mass, total * all_mine), where)
-    return above.or_worse(Attained(ratio_of(total * all_mine, mine * mass), where))
-
-
-def _code(known: tuple[int, ...], whole: list[int], sizes: tuple[int, ...]) -> int:
+def _code(known: tuple[int, ...], place: tuple[int, ...], sizes: tuple[int, ...]) -> int:
     """J and x^J as one number: a mixed-radix code in which digit 0 means 'not known'."""
-    code = 0
+    code, values = 0, dict(zip(known, place, strict=True))
     for j, size in enumerate(sizes):
-        code = code * (size + 1) + (whole[j] + 1 if j in known else 0)
+        code = code * (size + 1) + (values[j] + 1 if j in values else 0)
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from sfumato.tolerances import LEAST, UNIT
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from sfumato.alphabet import Real
+    from sfumato.alphabet import Bools, Real
     from sfumato.mechanism.law import Weights
 
 # --- floats that are provably below or above the true value -----------------------------------------------------------
@@ -68,6 +69,31 @@ def dot_down(weights: Floats, values: Floats) -> Floats:
     for k in range(values.shape[-1]):
         total = down(total + down(weights[..., k] * values[..., k]))
     return total
+
+
+def dot_up(weights: Floats, values: Floats) -> Floats:
+    """An upper bound of the same; where a weight is 0 its value counts nothing, whatever it is."""
+    total = np.zeros(np.broadcast_shapes(weights.shape, values.shape)[:-1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        for k in range(values.shape[-1]):
+            more = np.where(weights[..., k] > 0, weights[..., k] * values[..., k], 0.0)
+            total = np.where(more > 0, up(total + up(more)), total)
+    return total
+
+
+RAISES = (4e-15, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # by which a number is raised for a proof
+
+
+def raised(near: Floats, holds: Callable[[Floats], tuple[Bools, Floats]]) -> Floats:
+    """What is proved from numbers a little above `near`, by the first steps at which it `holds`; ∞ where none does."""
+    proved = np.full(near.shape, np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for step in RAISES:
+            here, found = holds(near * (1 + step))
+            proved = np.where(here & np.isfinite(found) & np.isinf(proved), found, proved)
+            if not np.isinf(proved).any():
+                break
+    return proved
 
 
 def log_up(ratio: Fraction | float) -> float:

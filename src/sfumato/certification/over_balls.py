@@ -1,4 +1,4 @@
-"""The proved level of a mechanism over a ball: every output, every pair of secrets.
+"""The proved level of a mechanism over a set of distributions: every output, every pair of secrets.
 
 What one secret alone allows bounds every pair. Pairs are taken in the order of that bound, and as long as it exceeds
 the level proved so far they get a bound of their own.
@@ -6,145 +6,151 @@ the level proved so far they get a bound of their own.
 
 from __future__ import annotations
 
+import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.ball import Dual, ProvedBall, Range, Side, joined
 from sfumato.certification.outward import down, float_range, rows_range, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.mechanism.subset_laws import subsets_of
-from sfumato.tolerances import HALVINGS, LISTED, SUBSETS, UNIT
-from sfumato.uncertainty.sets import MANY_PAIRS, worst_first
+from sfumato.mechanism.subset_laws import subset_ratio, subset_rows
+from sfumato.tolerances import LISTED, SUBSETS
+from sfumato.uncertainty.sets import best_pairs, worst_first
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
-
-@dataclass(frozen=True, slots=True)
-class PairsLooked:
-    """Pairs of secrets that are looked at."""
-
-    patience: int = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
-    # whose dual points give every pair a bound before any is looked at itself
-    shares: tuple[float, ...] = (0.5, 0.15, 0.85)
-    crossed: int = 500_000  # pairs that get such a bound at once
+Range = tuple[Floats, Floats]  # below and above
+S = TypeVar("S")
+PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+ATOMS_AT_ONCE = 512
 
 
-LOOKED = PairsLooked()
+def part(x: Range, at: Ints | slice | tuple[Ints, Ints]) -> Range:
+    """The same of some places."""
+    return x[0][at], x[1][at]
 
 
-Sides = Callable[[Ints, Ints, Ints], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
-Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
+class SetBounds(ABC, Generic[S]):
+    """What must be proved over a set of distributions; the rest follows from it. S is a side of pairs: rows of values,
+    each with the secret under whose conditional it is seen."""
 
-
-class PairBounds(Protocol):
-    """What a ball must prove; the rest follows from it. Numbers come from below and from above."""
+    __slots__ = ()
 
     @property
-    def p(self) -> Range: ...  # P̂(s, u)
-    @property
-    def ps(self) -> Range: ...  # P̂(s)
-    @property
-    def rest(self) -> Range: ...  # P̂(s) − P̂(s, u)
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """How many secrets and useful values there are."""
 
-    def alone(self, side: Side, *, greatest: bool) -> Floats:
-        """Bounds of the greatest (or least) mean of each row of a side, over the ball."""
+    @abstractmethod
+    def side(self, s: Ints, v: Range) -> S:
+        """Rows v[i, u], each for the secret s[i]."""
 
-    def pairs(self, first: Side, second: Side) -> Floats:
-        """Bounds of the worst ratio of each pair of rows, over the ball."""
+    def spike(self, s: Ints, u: Ints, peak: Range, base: Range) -> S:
+        """Rows that are peak[i] on u[i] and base[i] off it."""
+        on = np.arange(self.shape[1]) == u[:, None]
+        low, high = (np.where(on, p[:, None], b[:, None]) for p, b in zip(peak, base, strict=True))
+        return self.side(s, (low, high))
+
+    @abstractmethod
+    def alone(self, side: S, *, greatest: bool) -> Floats:
+        """Bounds of the greatest (or least) mean of each row of a side, over the set."""
+
+    @abstractmethod
+    def pairs(self, first: S, second: S) -> Floats:
+        """Bounds of the worst ratio of each pair of rows, over the set."""
+
+    def curves(self, side: S) -> Range:
+        """Bounds [row, split] of the greatest mean with what a split gives to one secret of what both share, and of the
+        least with what it leaves to the other; here they share nothing."""
+        return self.alone(side, greatest=True)[:, None], self.alone(side, greatest=False)[:, None]
 
     def masses(self) -> Range:
-        """Bounds of the least and the greatest P(u|s)."""
+        """Bounds of the least and the greatest P(u|s), as means of a row that is 1 on u and 0 elsewhere."""
+        s, u = (x.ravel() for x in np.indices(self.shape))
+        one, zero = np.ones(len(s)), np.zeros(len(s))
+        side = self.spike(s, u, (one, one), (zero, zero))
+        low, high = (np.clip(self.alone(side, greatest=g), 0, 1).reshape(self.shape) for g in (False, True))
+        return low, high
 
     def atoms(self, c: Atoms) -> Attained:
-        """A bound of the worst ratio between any two atoms of different secrets."""
+        """A bound of the worst ratio between any two atoms of different secrets: with the greatest upper and the least
+        lower curve of every secret the level is at most the worst of their quotients over s₁ ≠ s₂ and all splits."""
+        top, low = np.zeros((self.shape[0], 1)), np.full((self.shape[0], 1), np.inf)
+        for start in range(0, len(c.secret), ATOMS_AT_ONCE):
+            s = c.secret[start : start + ATOMS_AT_ONCE]
+            most, least = self.curves(self.side(s, float_range(c.heights[start : start + ATOMS_AT_ONCE])))
+            top, low = (np.broadcast_to(x, (len(x), most.shape[1])).copy() for x in (top, low))
+            np.maximum.at(top, s, most)
+            np.minimum.at(low, s, least)
+        ratios = up(best_pairs(top, low))
+        k = int(np.argmax(ratios))
+        where = {"first": int(np.argmax(top[:, k])), "second": int(np.argmin(low[:, k]))}
+        return Attained(max(1.0, float(ratios[k])) if not np.isnan(ratios[k]) else np.inf, where)
 
 
-def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
-    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a ball that has bounds.
+def over_bounds(mechanism: Mechanism, within: SetBounds[S], target: float = math.inf) -> Attained:
+    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a set that has bounds.
 
-    It is close to the maximum unless there are more than LOOKED.patience pairs to look at and what one secret alone
-    allows already proves the target ratio.
+    It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
+    already proves the target ratio.
     """
     best = Attained(1.0, {})
-    if len(ball.ps[0]) < 2:
+    if within.shape[0] < 2:
         return best
-    masses: Range | None = None
     for contrast in mechanism.law.contrasts():
+        known = within, float(best.ratio), target
         match contrast:
             case Rows():
-                best = best.or_worse(_rows(contrast.values, ball, float(best.ratio), target))
+                best = best.or_worse(_rows(contrast.values, *known))
             case Spikes():
-                masses = masses or ball.masses()
-                best = best.or_worse(_spikes(contrast, ball, masses, float(best.ratio), target))
+                best = best.or_worse(_spikes(contrast, *known))
             case Atoms():
-                best = best.or_worse(ball.atoms(contrast))
+                best = best.or_worse(within.atoms(contrast))
+            case Subsets() if within.shape[1] <= SUBSETS:
+                found = _rows(subset_rows(contrast, within.shape[1]), *known)
+                best = best.or_worse(Attained(found.ratio, {k: v for k, v in found.where.items() if k != "output"}))
             case Subsets():
-                best = best.or_worse(_subsets(contrast, ball, float(best.ratio), target))
+                best = best.or_worse(_subsets(contrast, *within.masses()))
     return best
 
 
-def _rows(values: Weights, ball: PairBounds, found: float, target: float) -> Attained:
+def _rows(values: Weights, within: SetBounds[S], found: float, target: float) -> Attained:
     """Rows listed one by one."""
-    low, high = rows_range(values)
-    y, (s, k) = len(values), ball.p[0].shape
-    v = tuple(np.broadcast_to(x, (y, s, k)) for x in (low, high))
-    flat = tuple(x.reshape(-1, k) for x in v)
-    p = tuple(np.broadcast_to(x, (y, s, k)).reshape(-1, k) for x in ball.p)
-    ps = tuple(np.broadcast_to(x, (y, s)).ravel() for x in ball.ps)
-    side = Side((p[0], p[1]), (ps[0], ps[1]), (flat[0], flat[1]))
-    top = ball.alone(side, greatest=True).reshape(y, s)
-    bottom = ball.alone(side, greatest=False).reshape(y, s)
+    y, (s, k) = len(values), within.shape
+    low, high = (np.broadcast_to(x, (y, s, k)) for x in rows_range(values))
+    everyone = within.side(np.tile(np.arange(s), y), (low.reshape(-1, k), high.reshape(-1, k)))
+    top, bottom = (within.alone(everyone, greatest=g).reshape(y, s) for g in (True, False))
 
-    def sides(i: Ints, s1: Ints, s2: Ints) -> tuple[Side, Side]:
-        def part(at: Ints) -> Side:
-            return Side(*(
-                (x[0], x[1]) for x in ((ball.p[0][at], ball.p[1][at]), (ball.ps[0][at], ball.ps[1][at]),
-                                       (v[0][i, at], v[1][i, at]))
-            ))
+    def sides(i: Ints, s1: Ints, s2: Ints) -> tuple[S, S]:
+        return within.side(s1, (low[i, s1], high[i, s1])), within.side(s2, (low[i, s2], high[i, s2]))
 
-        return part(s1), part(s2)
-
-    def duals() -> Duals:
-        assert isinstance(ball, ProvedBall)
-        return [
-            (Dual.suggested(side, share * ball.slack[1], greatest=True),
-             Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
-            for share in LOOKED.shares
-        ]
-
-    return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, ProvedBall) else None)
+    return _pairs(top, bottom, sides, within, found, target, "output")
 
 
-def _spikes(c: Spikes, ball: PairBounds, masses: Range, found: float, target: float) -> Attained:
+def _spikes(c: Spikes, within: SetBounds[S], found: float, target: float) -> Attained:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
-    shape = ball.p[0].shape
-    least, most = masses
+    least, most = within.masses()
 
-    def ends(base: Weight, peak: Weight) -> tuple[Range, Range]:
-        spread = [float_range(np.asarray(x, object)) for x in (base, peak)]
-        return tuple(tuple(np.broadcast_to(e, shape) for e in x) for x in spread)  # type: ignore[return-value]
+    def spread(x: Weight) -> Range:
+        low, high = (np.broadcast_to(e, within.shape) for e in float_range(np.asarray(x, object)))
+        return low, high
 
-    (b1, p1), (b2, p2) = ends(c.base_first, c.peak_first), ends(c.base_second, c.peak_second)
+    b1, p1, b2, p2 = map(spread, (c.base_first, c.peak_first, c.base_second, c.peak_second))
     top = np.maximum(_mix_up(b1[1], p1[1], most), _mix_up(b1[1], p1[1], least)).T
     bottom = np.minimum(_mix_down(b2[0], p2[0], most), _mix_down(b2[0], p2[0], least)).T
 
-    def sides(u: Ints, s1: Ints, s2: Ints) -> tuple[Side, Side]:
-        def part(at: Ints, base: Weight, peak: Weight) -> Side:
-            p_low, p_high = ((ball.p[e][at, u], ball.rest[e][at, u]) for e in (0, 1))
-            v = [np.column_stack([peak[e][at, u], base[e][at, u]]) for e in (0, 1)]
-            cells = np.column_stack(p_low), np.column_stack(p_high)
-            return Side(cells, (ball.ps[0][at], ball.ps[1][at]), (v[0], v[1]))
+    def sides(u: Ints, s1: Ints, s2: Ints) -> tuple[S, S]:
+        first, second = (s1, u), (s2, u)
+        return (within.spike(s1, u, part(p1, first), part(b1, first)),
+                within.spike(s2, u, part(p2, second), part(b2, second)))
 
-        return part(s1, b1, p1), part(s2, b2, p2)
-
-    return _pairs(top, bottom, sides, ball, found, target, "useful")
+    return _pairs(top, bottom, sides, within, found, target, "useful")
 
 
 def _mix_up(base: Floats, peak: Floats, r: Floats) -> Floats:
@@ -156,90 +162,50 @@ def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
     return np.maximum(down(down(base * down(np.maximum(1 - r, 0))) + down(peak * r)), np.minimum(base, peak))
 
 
-def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attained:
-    """Two-level rows over every subset of the useful values."""
-    k = ball.p[0].shape[1]
-    if k <= SUBSETS:
-        values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
-        return _rows(values, ball, found, target)
-    least, most = ball.masses()
-    low, cap = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
-    for s1 in range(len(least)):
-        for s2 in range(len(least)):
-            if s1 != s2:
-                with np.errstate(divide="ignore", invalid="ignore"):  # from this λ on no value gains anything
-                    enough = float(np.nan_to_num(up(most[s1] / least[s2]), nan=1.0, posinf=np.inf).max())
-                proved = _subset_pair(most[s1], least[s2], float(c.low), float(c.high), min(cap, enough))
-                low = low.or_worse(Attained(proved, {"first": s1, "second": s2}))
-    return low
+def _subsets(c: Subsets, least: Floats, most: Floats) -> Attained:
+    """Two-level rows over every subset of many useful values, from bounds of P(u|s)."""
+    best, cap = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
+    for s1, s2 in itertools.permutations(range(len(least)), 2):
+        enough = float(outer_quotient(most[s1], least[s2]).max())  # from this λ on no value gains anything
+        proved = subset_ratio(most[s1], least[s2], float(c.low), float(c.high), min(cap, enough))
+        best = best.or_worse(Attained(proved, {"first": s1, "second": s2}))
+    return best
 
 
-def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: float) -> float:
-    """A λ with (high − low)·min{1, Σ(max R₁ − λ min R₂)₊} ≤ (λ − 1)·low, checked with room to spare."""
-    small, large = 1.0, cap
-    spare = 1 + (len(most) + 8) * 4 * UNIT
-    for _ in range(HALVINGS):
-        mid = (small + large) / 2
-        total = min(1.0, float(np.maximum(most - mid * least, 0).sum()) * spare + 1e-15)
-        holds = (high - low) * total * spare <= (mid - 1) * low * (2 - spare)
-        small, large = (small, mid) if holds else (mid, large)
-    return large
+def outer_quotient(top: Floats, low: Floats) -> Floats:
+    """top / low rounded up, with 0/0 = 1 and x/0 = ∞."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf)
 
 
 def _pairs(
-    top: Floats, bottom: Floats, sides: Sides, ball: PairBounds, found: float, target: float, what: str,
-    duals: Callable[[], Duals] | None = None,
+    top: Floats, bottom: Floats, sides: Callable[[Ints, Ints, Ints], tuple[S, S]], within: SetBounds[S], found: float,
+    target: float, what: str,
 ) -> Attained:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
     if n * s * s > LISTED:
         return _alone(top, bottom, what)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
+    bounds = outer_quotient(top[:, :, None], bottom[:, None, :])
     bounds[:, np.arange(s), np.arange(s)] = 0.0
     flat, best, done = bounds.ravel(), Attained(found, {}), 0
 
     def ratio() -> float:
         return float(best.ratio)
 
-    for turn in (0, 1):  # before and after pairs have got a bound from common dual points
-        for part in worst_first(flat, ratio):
-            if done >= LOOKED.patience and flat[part[0]] <= target:
-                return best.or_worse(Attained(float(flat[part[0]]), best.where))
-            at = np.unravel_index(part, bounds.shape)
-            flat[part] = np.minimum(flat[part], ball.pairs(*sides(*at)))
-            i = int(np.argmax(flat[part]))
-            where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
-            best, done = best.or_worse(Attained(float(flat[part[i]]), where)), done + len(part)
-            left = np.flatnonzero(flat > ratio()) if duals and not turn else part[:0]
-            if duals and isinstance(ball, ProvedBall) and len(left) > MANY_PAIRS:
-                _cross(flat, left, s, duals(), ball, ratio())
-                break
+    for some in worst_first(flat, ratio):
+        if done >= PATIENCE and flat[some[0]] <= target:
+            return best.or_worse(Attained(float(flat[some[0]]), best.where))
+        at = np.unravel_index(some, bounds.shape)
+        proved = np.minimum(flat[some], within.pairs(*sides(*at)))
+        i = int(np.argmax(proved))
+        where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
+        best, done = best.or_worse(Attained(float(proved[i]), where)), done + len(some)
     return best
-
-
-def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: ProvedBall, enough: float) -> None:
-    """Lower the bounds of the pairs in `order` to what common dual points prove: one computation per pair."""
-    for start in range(0, len(order), LOOKED.crossed):
-        part = order[start : start + LOOKED.crossed]
-        for above, below in duals:
-            part = part[bounds[part] > enough]
-            row = part // (secrets * secrets) * secrets
-            i, j = row + part // secrets % secrets, row + part % secrets
-            near = np.minimum(bounds[part], 1e9)
-            bounds[part] = np.minimum(bounds[part], joined(above.at(i), below.at(j), near, ball.slack))
 
 
 def _alone(top: Floats, bottom: Floats, what: str) -> Attained:
     """The bound from what one secret alone allows, for tables with too many pairs to look at each."""
-    i, j = np.argsort(-top, 1)[:, :2], np.argsort(bottom, 1)[:, :2]
-    best = Attained(1.0, {})
-    rows = np.arange(len(top))
-    for a in (0, 1):
-        for b in (0, 1):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = up(top[rows, i[:, a]] / bottom[rows, j[:, b]])
-            ratio = np.where(i[:, a] == j[:, b], 0.0, np.nan_to_num(ratio, nan=1.0, posinf=np.inf))
-            r = int(np.argmax(ratio))
-            best = best.or_worse(Attained(float(ratio[r]), {what: r, "first": int(i[r, a]), "second": int(j[r, b])}))
-    return best
+    ratio = up(best_pairs(top.T, bottom.T))
+    y = int(np.argmax(ratio))
+    return Attained(float(ratio[y]), {what: y})

@@ -15,12 +15,13 @@ import msgspec
 
 import sfumato_kernel as kernel
 from sfumato import certification
-from sfumato.certification.ball import CLOSE_SHARES, COARSE_SHARES, ProvedBall
+from sfumato.certification.ball import ChiSquareBounds
 from sfumato.certification.outward import log_up, up_any
 from sfumato.certification.over_balls import over_bounds
 from sfumato.certification.rationals import Attained, about_anything, about_input, about_secret, alone
 from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.certification.shift_proofs import shifts_over_ball
+from sfumato.certification.stated_sets import RangeBounds, VertexBounds
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product
 from sfumato.tolerances import EXPONENT
@@ -75,45 +76,28 @@ def is_known(within: UncertaintySet) -> bool:
     return isinstance(within, Exactly) or getattr(within, "radius", None) == 0
 
 
-def over_set(
-    mechanism: Mechanism, within: UncertaintySet, notion: str, target: float, *, coarse: bool = False
-) -> Attained:
-    """The worst ratio over a set, which what any distribution allows bounds too; `coarse` for levels that are told but
-    promise nothing."""
+def over_set(mechanism: Mechanism, within: UncertaintySet, notion: str, target: float) -> Attained:
+    """The worst ratio over a set, which what any distribution allows bounds too."""
     if is_known(within):
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
     if isinstance(within, Anything) or (everywhere.ratio <= target and within.joint.p.size > LARGE_TABLE):
         return everywhere
-    found = _OVER[within.kind](mechanism, within, target, coarse)
+    found = _OVER[within.kind](mechanism, within, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_chi_square(mechanism: Mechanism, within: ChiSquareBall, target: float, coarse: bool) -> Attained:
-    ball = ProvedBall.around(within.joint, within.radius, COARSE_SHARES if coarse else CLOSE_SHARES)
-    return over_bounds(mechanism, ball, target)
-
-
-def _over_renyi(mechanism: Mechanism, within: RenyiBall, target: float, coarse: bool) -> Attained:
-    return over_bounds(mechanism, RenyiBounds.around(within.joint, within.alpha, within.radius), target)
-
-
-def _over_polytope(mechanism: Mechanism, within: Polytope, target: float, coarse: bool) -> Attained:
-    return certification.over_vertices(mechanism, within)
-
-
-def _over_custom(mechanism: Mechanism, within: Custom, target: float, coarse: bool) -> Attained:
-    return certification.over_ranges(mechanism, within)
-
-
-def _otherwise(mechanism: Mechanism, within: UncertaintySet, target: float, coarse: bool) -> Attained:
+def _over_one_or_all(mechanism: Mechanism, within: UncertaintySet, target: float) -> Attained:
     raise AssertionError(f"{within.kind} needs no proof of its own")
 
 
-# By the kind of a set: (mechanism, set of this kind, target, coarse) → the worst ratio over it.
+# By the kind of a set: (mechanism, set of this kind, target) → the worst ratio over it.
 _OVER: dict[str, Callable[..., Attained]] = {
-    Exactly.kind: _otherwise, Anything.kind: _otherwise, ChiSquareBall.kind: _over_chi_square,
-    RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
+    Exactly.kind: _over_one_or_all, Anything.kind: _over_one_or_all,
+    ChiSquareBall.kind: lambda m, ball, z: over_bounds(m, ChiSquareBounds.around(ball.joint, ball.radius), z),
+    RenyiBall.kind: lambda m, ball, z: over_bounds(m, RenyiBounds.around(ball.joint, ball.alpha, ball.radius), z),
+    Polytope.kind: lambda m, within, z: over_bounds(m, VertexBounds.around(within), z),
+    Custom.kind: lambda m, within, z: over_bounds(m, RangeBounds(within), z),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -20,10 +20,11 @@ from sfumato.alphabet import Alphabet
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import best_subset
-from sfumato.tolerances import SLIP
+from sfumato.tolerances import SLIP, UNIT
+from sfumato.uncertainty.sets import quotient
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import BigInts, Floats
+    from sfumato.alphabet import BigInts, Floats, Ints
     from sfumato.mechanism.law import Weight, Weights
 
 LARGEST_BITS = 1000  # bits of a ratio that is told from an infinite one
@@ -59,17 +60,7 @@ def about_anything(mechanism: Mechanism) -> Attained:
             case Rows():
                 best = best.or_worse(_rows_anything(contrast.values, secrets))
             case Spikes() as c:
-                if not any(np.ndim(x) for x in (c.base_first, c.peak_first, c.base_second, c.peak_second)):
-                    top_of, low_of = (max, c.base_first, c.peak_first), (min, c.base_second, c.peak_second)
-                    ends = [pick(base, peak) if k > 1 else peak for pick, base, peak in (top_of, low_of)]
-                    best = best.or_worse(Attained(ratio_of(*ends), {"first": 0, "second": 1}))
-                    continue
-                first = [c.base_first, c.peak_first] if k > 1 else [c.peak_first]
-                second = [c.base_second, c.peak_second] if k > 1 else [c.peak_second]
-                top = np.maximum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in first])
-                low = np.minimum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in second])
-                for u in range(k):
-                    best = best.or_worse(_best_pair(list(top[:, u]), list(low[:, u]), {"useful": u}))
+                best = best.or_worse(_spikes_anything(c, secrets, k))
             case Atoms():
                 best = best.or_worse(_atoms_anything(contrast, secrets))
             case Subsets():
@@ -102,8 +93,7 @@ def _rows_anything(values: Weights, secrets: int) -> Attained:
         high, low = np.repeat(high, secrets, 1), np.repeat(low, secrets, 1)
     best = Attained(Fraction(1), {})
     i, j = np.argmax(high, 1), np.argmin(low, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rough = np.nan_to_num(float_ratios(high.max(1), low.min(1)), nan=1.0, posinf=np.inf)
+    rough = float_ratios(high.max(1), low.min(1))
     for y in np.argsort(-rough, kind="stable"):
         if rough[y] * (1 + SLIP) < best.ratio:
             break
@@ -119,9 +109,22 @@ def _rows_anything(values: Weights, secrets: int) -> Attained:
 def float_ratios(top: Floats, bottom: Floats) -> Floats:
     """top / bottom in floats, nearly; integers of any size."""
     if top.dtype != object:
-        return top / bottom
-    pairs = zip(top, bottom, strict=True)
-    return np.array([min(Fraction(a, b), HUGE) if b else (math.inf if a else math.nan) for a, b in pairs], float)
+        return quotient(top, bottom)
+    ratios = (ratio_of(a, b) for a, b in zip(top, bottom, strict=True))
+    return np.array([x if x == math.inf else min(x, HUGE) for x in ratios], float)
+
+
+def _spikes_anything(c: Spikes, secrets: int, k: int) -> Attained:
+    plain = not any(np.ndim(x) for x in (c.base_first, c.peak_first, c.base_second, c.peak_second))
+    shape = (2, 1) if plain else (secrets, k)  # where all secrets and values are alike, two and one tell everything
+    first = [c.base_first, c.peak_first] if k > 1 else [c.peak_first]
+    second = [c.base_second, c.peak_second] if k > 1 else [c.peak_second]
+    top = np.maximum.reduce([np.broadcast_to(np.asarray(x, object), shape) for x in first])
+    low = np.minimum.reduce([np.broadcast_to(np.asarray(x, object), shape) for x in second])
+    best = Attained(Fraction(1), {})
+    for u in range(shape[1]):
+        best = best.or_worse(_best_pair(list(top[:, u]), list(low[:, u]), {} if plain else {"useful": u}))
+    return best
 
 
 def _atoms_anything(c: Atoms, secrets: int) -> Attained:
@@ -144,34 +147,40 @@ def _best_pair(top: list[Fraction], low: list[Fraction], where: dict[str, int]) 
 
 def about_secret(mechanism: Mechanism, joint: Joint, notion: str) -> Attained:
     """max P(y|s₁) / P(y|s₂) ('rldp') or max of P(y|s) / P(y) ('pml') and its inverse ('lip') at one joint."""
-    exact, total = joint.weights()
-    if any(isinstance(c, Subsets) for c in mechanism.law.contrasts()) or mechanism.law.meaning == "subset":
+    law, (exact, _) = mechanism.law, joint.weights()
+    if any(isinstance(c, Subsets) for c in law.contrasts()) or law.meaning == "subset":
         return _unary_about_secret(mechanism, exact, notion)
-    top, bottom, mean, outputs = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rough = top / (bottom if notion == "rldp" else mean)
-        rough = np.maximum(rough, mean / bottom) if notion == "lip" else rough
-    rough = np.nan_to_num(rough, nan=1.0, posinf=np.inf)
-    slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-50
-    near = np.flatnonzero(rough * slip >= rough.max()) if np.isfinite(rough.max()) else np.flatnonzero(np.isinf(rough))
-    best = Attained(Fraction(1), {})
+    return worst_output(law.secret_laws(joint.useful_given_secret, joint.p_secret), law.row, exact, notion)
+
+
+def worst_output(
+    laws: tuple[Floats, Floats, Floats, Ints], row: Callable[[int], Weights], exact: BigInts, notion: str,
+    found: float = 1.0,
+) -> Attained:
+    """The same from the `secret_laws` in floats and the rows of a law at a table of exact weights, if above `found`."""
+    top, bottom, mean, outputs = laws
+    rough = quotient(top, bottom if notion == "rldp" else mean)
+    rough = np.maximum(rough, quotient(mean, bottom)) if notion == "lip" else rough
+    slip = 1 + (exact.shape[0] + exact.shape[1] + 16) * 4 * UNIT
+    near, best = np.flatnonzero(rough * slip >= rough.max()), Attained(Fraction(1), {})
+    if rough.max() * slip < found:
+        return best
     for i in near[:CANDIDATES]:
-        best = best.or_worse(_one_output(mechanism, exact, total, int(outputs[i]), notion))
-    if len(near) > CANDIDATES:
+        best = best.or_worse(_one_output(row(int(outputs[i])), exact, int(outputs[i]), notion))
+    if len(near) > CANDIDATES and math.isfinite(rough.max()):
         best = best.or_worse(Attained(Fraction(float(rough.max() * slip)), {"output": int(outputs[near[0]])}))
     return best
 
 
-def _one_output(mechanism: Mechanism, exact: BigInts, total: int, y: int, notion: str) -> Attained:
+def _one_output(weights: Weights, exact: BigInts, y: int, notion: str) -> Attained:
     """The exact worst ratio of one output."""
-    row = mechanism.law.row(y).astype(object)
-    sizes = exact.sum(1)
+    row, sizes = weights.astype(object), exact.sum(1)
     seen = [s for s in range(len(exact)) if sizes[s]]
     laws = {s: Fraction(int((row[min(s, len(row) - 1)] * exact[s]).sum()), int(sizes[s])) for s in seen}
     high, low = max(seen, key=lambda s: laws[s]), min(seen, key=lambda s: laws[s])
     if notion == "rldp":
         return Attained(_fraction_ratio(laws[high], laws[low]), {"output": y, "first": high, "second": low})
-    mean = sum((laws[s] * Fraction(int(sizes[s]), total) for s in seen), Fraction(0))
+    mean = sum((laws[s] * int(sizes[s]) for s in seen), Fraction(0)) / int(exact.sum())
     best = Attained(_fraction_ratio(laws[high], mean), {"output": y, "first": high})
     below = _fraction_ratio(mean, laws[low]) if notion == "lip" else Fraction(1)
     return best.or_worse(Attained(below, {"output": y, "second": low}))

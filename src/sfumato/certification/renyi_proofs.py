@@ -1,38 +1,30 @@
-"""Proved levels over a Rényi ball of any order: the dual of `uncertainty.power_tilting` with outward rounding.
+"""Proved pairs over a Rényi ball of any order: the dual of `uncertainty.power_tilting` with outward rounding.
 
-With κ = (α − 1)/α and a share b' of the budget T(B), every dual point τ bounds the mean of a row given s:
-R·v ≤ τ − ((Σ_u P̂(s,u)(τ − v)^κ) / (P̂_s + κb'))^{1/κ}, and likewise from below; at α = 1 what is subtracted is the
-geometric mean times e^{−b'/P̂_s}.
 For a pair, P(y|s₁) ≤ λP(y|s₂) for all P in the ball as soon as μ ≤ λm + Φ(λ), where Φ is the least of
 N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P̂₁ + P̂₂ + κT(B), N = ΣP̂ g^κ. For κ > −1 that is
-Φ = ((N₁^{1/(1+κ)} + λ^{κ/(1+κ)}N₂^{1/(1+κ)})^{1+κ} / X)^{1/κ}; for α = 2 it is the dual of `certification.ball`.
+Φ = ((N₁^{1/(1+κ)} + λ^{κ/(1+κ)}N₂^{1/(1+κ)})^{1+κ} / X)^{1/κ}; for α = 2 it is the dual of `ChiSquareBounds`.
 At α = ½ it is X·min(1/N₁, λ/N₂).
 For α < ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, whose worst
-cells are cut again. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
-orders that differ from 1 by less than EXPLODING, where exponents explode, are proved over the next lower order that
-does not.
+cells are cut again.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 
 import numpy as np
 
-from sfumato.alphabet import Floats, Ints
-from sfumato.certification.ball import ATOMS_AT_ONCE, Side, by_curves, enclosed, split_grid
-from sfumato.certification.outward import down, down_any, exp_range, log_near, power, up, up_any
-from sfumato.certification.rationals import Attained
+from sfumato.alphabet import Bools, Floats
+from sfumato.certification.ball import BallBounds, Side, digits_for, split_grid
+from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
+from sfumato.certification.over_balls import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
-from sfumato.mechanism import Atoms
 from sfumato.tolerances import UNIT
-from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
+from sfumato.uncertainty.power_tilting import worst_pairs
 
 EXPLODING = 2.0**-14  # of an order from 1
-RATIO_STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
-DUALS = 9
+CLOSE = 1e-6  # above the worst pair found, relative: cells of splits that say no more are not cut
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
 UNITS = 8 * UNIT  # rounding of a few operations, relative
@@ -42,8 +34,7 @@ UNITS = 8 * UNIT  # rounding of a few operations, relative
 class Splits:
     """Cells of splits that are compared for α < ½."""
 
-    first: int = 128  # compared for α < ½ at first, and between atoms
-    atoms: int = 1024
+    first: int = 128  # compared for α < ½ at first
     cuts: int = 4  # how often a cell of splits is cut again, and into how many parts
     parts: int = 8
 
@@ -51,86 +42,22 @@ class Splits:
 SPLITS = Splits()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RenyiBounds:
-    """The ball's data as floats below and above the exact values."""
+class RenyiBounds(BallBounds):
+    """The ball D_α(P̂‖P) ≤ B.
 
-    p: tuple[Floats, Floats]
-    ps: tuple[Floats, Floats]
-    rest: tuple[Floats, Floats]
-    alpha: float
-    budget: float  # T(B), for suggestions
-    spent: tuple[float, float]  # |κ|·T(B) = |e^{κB} − 1|, or B at α = 1
+    D_α grows with α, so the ball of order α' < α with the same radius contains that of order α: orders that differ from
+    1 by less than EXPLODING, where exponents explode, are proved over the next lower order that does not.
+    """
+
+    __slots__ = ()
 
     @classmethod
     def around(cls, joint: Joint, alpha: float, radius: float) -> RenyiBounds:
         if 0 < abs(alpha - 1) < EXPLODING:
             alpha = 1.0 if alpha > 1 else 1 - EXPLODING
-        with localcontext() as context:
-            context.prec = 60
+        with digits_for(radius):
             order, b = Decimal(alpha), Decimal(radius)
-            k = (order - 1) / order
-            exact = b if alpha == 1 else abs((k * b).exp() - 1)
-        spent = float(down_any(float(exact))), float(up_any(float(exact)))
-        return cls(*enclosed(joint), alpha, float(exact / abs(k)) if k else radius, spent)
-
-    @property
-    def kappa(self) -> float:
-        return (self.alpha - 1) / self.alpha
-
-    def alone(self, side: Side, *, greatest: bool) -> Floats:
-        """With all of the budget for one secret."""
-        tau, gaps, edge = self._dual(side, self.budget, greatest)
-        gain = self._gain(side, gaps, np.full((1,), self.spent[1]))[:, 0]
-        if greatest:
-            return np.asarray(np.minimum(up_any(tau - gain), edge))
-        return np.asarray(np.maximum(down_any(tau + gain), edge))
-
-    def _dual(self, side: Side, share: float | Floats, greatest: bool) -> tuple[Floats, Floats, Floats]:
-        """A dual point τ for each row, |τ − v| from below, and the trivial bound."""
-        sign, v = (1.0, side.v[1]) if greatest else (-1.0, side.v[0])
-        edge = v.max(-1) if greatest else v.min(-1)
-        tau = sign * greatest_mean(sign * v, side.q, divergence_at(share, side.ps[1], self.alpha), self.alpha).tau
-        tau = np.where(np.isfinite(tau), tau, edge)
-        tau = np.maximum(tau, edge) if greatest else np.minimum(tau, edge)
-        return tau, down(np.maximum(sign * (tau[:, None] - v), 0)), edge
-
-    def _norm(self, side: Side, gaps: Floats) -> Floats:
-        """N = Σ P̂ g^κ, below for κ > 0 and above for κ < 0: the side on which it proves less."""
-        end = 0 if self.kappa > 0 else 1
-        terms = power(gaps, self.kappa)[end]
-        weights = side.p[end]
-        with np.errstate(invalid="ignore", over="ignore"):
-            products = np.where(weights > 0, weights * terms, 0.0)
-        total = np.zeros(len(weights))
-        for k in range(weights.shape[1]):
-            total = down(total + down(products[:, k])) if end == 0 else np.where(
-                products[:, k] > 0, up(total + up(products[:, k])), total)
-        return total
-
-    def _gain(self, side: Side, gaps: Floats, spent: Floats) -> Floats:
-        """Lower bounds [row, share] of Σ R|τ − v| for shares |κ|b' (or b') of the budget."""
-        k = self.kappa
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if k == 0:
-                return self._gain_at_one(side, gaps, spent)
-            norm = self._norm(side, gaps)[:, None]
-            if k > 0:
-                base = down(norm / up(side.ps[1][:, None] + spent))
-                return power(np.nan_to_num(base, nan=0.0), 1 / k)[0]
-            room = np.maximum(down_any(side.ps[0][:, None] - spent), 0)
-            base = np.where(norm > 0, down(room / norm), 0.0)
-            return power(np.nan_to_num(base, nan=0.0), -1 / k)[0]
-
-    def _gain_at_one(self, side: Side, gaps: Floats, spent: Floats) -> Floats:
-        """exp(Σ q log g − b'/P̂_s), with log g relative to the greatest gap so that every term is ≤ 0."""
-        top = gaps.max(-1)
-        logs, errors = log_near(np.minimum(down(gaps / np.where(top > 0, top, 1.0)[:, None]), 1.0))
-        shares = np.where(side.p[1] > 0, up(side.p[1] / side.ps[0][:, None]), 0.0)
-        terms = np.where(shares > 0, shares * (errors - logs), 0.0)
-        total = terms.sum(-1) * (1 + (terms.shape[1] + 8) * 2.0**-50)  # of −Σ q log g, from above
-        low = exp_range(-up(up(total)[:, None] + up(spent / side.ps[0][:, None])))[0]
-        return np.where((side.ps[0] > 0)[:, None], down(np.nan_to_num(low, nan=0.0) * top[:, None]), 0.0)
+            return cls.of(joint, alpha, b if alpha == 1 else abs(((order - 1) / order * b).exp() - 1))
 
     def pairs(self, first: Side, second: Side) -> Floats:
         if self.alpha < 0.5:
@@ -141,19 +68,15 @@ class RenyiBounds:
         edge = second.v[0].min(-1)
         mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
         gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
-        proved = np.full(mu.shape, np.inf)
-        for step in RATIO_STEPS:
-            ratio = found.ratio * (1 + step)
-            m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, step) if self.sharp else reach)
+
+        def holds(ratio: Floats) -> tuple[Bools, Floats]:
+            m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, ratio) if self.sharp else reach)
             gaps2 = down(np.maximum(second.v[0] - m[:, None], 0))
-            with np.errstate(invalid="ignore", over="ignore"):
-                least = self._split(first, gaps1, second, gaps2, ratio)
-                own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
-                holds = np.isfinite(ratio) & (down_any(own + least) >= mu)
-            proved = np.where(holds & np.isinf(proved), ratio, proved)
-            if holds.all():
-                break
-        return proved
+            least = self._split(first, gaps1, second, gaps2, ratio)
+            own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
+            return down_any(own + least) >= mu, ratio
+
+        return raised(found.ratio, holds)
 
     @property
     def sharp(self) -> bool:
@@ -161,10 +84,10 @@ class RenyiBounds:
         return self.kappa < -SHARP
 
     def _balanced(
-        self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, ratio: Floats, step: float
+        self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, found: Floats, ratio: Floats
     ) -> Floats:
-        """How far below the least value m should lie at ratio·(1 + step), a suggestion: N₁ and λ^κN₂ keep their
-        quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
+        """How far below the least value m should lie at a ratio above the one found, a suggestion: N₁ and λ^κN₂ keep
+        their quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
         weights, k = second.p[1], self.kappa
 
         def norm(at: Floats) -> Floats:
@@ -172,9 +95,9 @@ class RenyiBounds:
             return np.asarray(np.log(terms.sum(-1)))
 
         with np.errstate(all="ignore"):
-            goal = norm(reach) - k * math.log1p(step)
+            goal = norm(reach) - k * np.log(ratio / found)
             if self.alpha == 0.5:
-                goal = np.log(self._norm(first, gaps)) - k * np.log(ratio * (1 + step))
+                goal = np.log(self.norm(first, gaps)) - k * np.log(ratio)
             moved = reach
             for _ in range(BALANCING):
                 moved = moved * np.exp((norm(moved) - goal) / -k)
@@ -187,7 +110,7 @@ class RenyiBounds:
         if k == 0:
             return self._split_at_one(first, gaps1, second, gaps2, ratio)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            norms = self._norm(first, gaps1), self._norm(second, gaps2)
+            norms = self.norm(first, gaps1), self.norm(second, gaps2)
             if k > 0:
                 room = up(up(first.ps[1] + second.ps[1]) + self.spent[1])
             else:
@@ -231,11 +154,11 @@ class RenyiBounds:
         found = worst_pairs(
             first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], self.budget, self.alpha
         ).ratio
-        goal, total, out = float(found.max()) * (1 + RATIO_STEPS[-2]), self.spent[1], []
+        goal, total, out = float(found.max()) * (1 + CLOSE), self.spent[1], []
         for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
-            one, two = (_part(side, slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
+            one, two = (side.at(slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
             spent, left = split_grid(total, SPLITS.first)
-            bounds = _quotient(self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False))
+            bounds = outer_quotient(self.curve(one, spent, greatest=True), self.curve(two, left, greatest=False))
             row, cell = np.nonzero(bounds > goal)
             proved = np.where(bounds > goal, 0.0, bounds).max(1)
             low, high, value = np.append(0.0, spent)[cell], spent[cell], bounds[row, cell]
@@ -246,7 +169,7 @@ class RenyiBounds:
                 row, before = np.repeat(row[live], SPLITS.parts), np.repeat(value[live], SPLITS.parts)
                 ends = np.linspace(low[live], high[live], SPLITS.parts + 1, axis=1)
                 low, high = ends[:, :-1].ravel(), ends[:, 1:].ravel()
-                value = np.minimum(before, self._cells(_part(one, row), _part(two, row), low, high))
+                value = np.minimum(before, self._cells(one.at(row), two.at(row), low, high))
                 np.maximum.at(proved, row[value == before], value[value == before])  # what a cut did not better
             np.maximum.at(proved, row, value)
             out.append(proved)
@@ -256,44 +179,7 @@ class RenyiBounds:
         """The ratio of each row where the first side spends between `low` and `high`, dual points from the middle."""
         if not len(low):
             return low
-        part, means = (low + high) / 2 / self.spent[1] * self.budget, []
+        middle = (low + high) / 2 / self.spent[1] * self.budget
         left = np.minimum(up(np.maximum(self.spent[1] - low, 0)), up(self.spent[1]))
-        for side, share, spent, greatest in ((one, part, high, True), (two, self.budget - part, left, False)):
-            tau, gaps, edge = self._dual(side, share, greatest)
-            gain = self._gain(side, gaps, spent[:, None])[:, 0]
-            means.append(np.minimum(up_any(tau - gain), edge) if greatest else np.maximum(down_any(tau + gain), edge))
-        return _quotient(*means)
-
-    def curves(self, side: Side, spent: Floats, *, greatest: bool) -> Floats:
-        """Proved bounds [row, share] of the greatest (or least) mean of each row at each share of the budget."""
-        best = np.repeat((side.v[1].max(-1) if greatest else side.v[0].min(-1))[:, None], len(spent), 1)
-        for share in np.linspace(0, 1, DUALS) ** 2:
-            tau, gaps, _ = self._dual(side, max(share, 1e-6) * self.budget, greatest)
-            gain = self._gain(side, gaps, spent)
-            best = np.minimum(best, up_any(tau[:, None] - gain)) if greatest else np.maximum(
-                best, down_any(tau[:, None] + gain))
-        return best
-
-    def masses(self) -> tuple[Floats, Floats]:
-        """Least and greatest P(u|s), as means of a row that is 1 on u and 0 elsewhere: two cells."""
-        s, u = self.p[0].shape
-        cells = [np.stack([self.p[e].ravel(), self.rest[e].ravel()], -1) for e in (0, 1)]
-        v = np.broadcast_to([1.0, 0.0], (s * u, 2))
-        side = Side((cells[0], cells[1]), (np.repeat(self.ps[0], u), np.repeat(self.ps[1], u)), (v, v))
-        low, high = (self.alone(side, greatest=g).reshape(s, u) for g in (False, True))
-        return np.clip(low, 0, 1), np.clip(high, 0, 1)
-
-    def atoms(self, c: Atoms) -> Attained:
-        def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
-            return self.curves(side, spent, greatest=True), self.curves(side, left, greatest=False)
-
-        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], SPLITS.atoms), both)
-
-
-def _quotient(top: Floats, low: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf)
-
-
-def _part(side: Side, at: slice | Ints) -> Side:
-    return Side(*((x[0][at], x[1][at]) for x in (side.p, side.ps, side.v)))
+        top = self.means(one, middle, high[:, None], True)[:, 0]
+        return outer_quotient(top, self.means(two, self.budget - middle, left[:, None], False)[:, 0])

@@ -20,13 +20,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import ProvedBall, Range, Side, mean_bound, shares
+from sfumato.certification.ball import ChiSquareBounds, Side, shares
 from sfumato.certification.outward import dot_down, down, rows_range, up
+from sfumato.certification.over_balls import Range
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
@@ -104,7 +106,7 @@ class Cases:
 
 def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
     """The (y, s) that what one secret alone allows does not settle."""
-    ball = ProvedBall.around(joint, radius)
+    ball = ChiSquareBounds.around(joint, radius)
     y, (c, k) = len(values), joint.shape
     low, high = rows_range(values.reshape(y, -1))
     scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact
@@ -120,8 +122,8 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
     side = Side(spread(ball.p, whole, cells), spread(ball.ps, (y, c), (-1,)), own)
     flat = (y, mass[0].size)
     everyone = Side(spread(mass, flat, flat), (one, up(one)), spread(r, r[0].shape, flat))
-    given = mean_bound(side, ball.slack[1], greatest=above).reshape(y, c)
-    overall = mean_bound(everyone, ball.slack[1], greatest=not above)[:, None]
+    given = ball.alone(side, greatest=above).reshape(y, c)
+    overall = ball.alone(everyone, greatest=not above)[:, None]
     top, bottom = (given, overall) if above else (overall, given)
     at_y, at_s = np.nonzero(up(top) > down(float(down(float(z))) * bottom))
     mine = Half((own[0].reshape(y, c, k)[at_y, at_s], own[1].reshape(y, c, k)[at_y, at_s]), ball.p[0][at_s])
@@ -156,13 +158,16 @@ def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
         if hopeless and turn >= PIECES.first:
             return False
         case, left, right = case[~proved], left[~proved], right[~proved]
-        middle = np.where(
-            np.isinf(right), 4 * np.maximum(left, 1.0),
-            np.where(right < 4 * left + 1e-9, (left + right) / 2, np.sqrt(np.maximum(left, 1e-3 * right) * right)),
-        )
-        middle = np.where(np.isinf(right), middle, np.clip(middle, left, right))
+        middle = _middle(left, right)
         case, left, right = np.tile(case, 2), np.concatenate([left, middle]), np.concatenate([middle, right])
     return False
+
+
+def _middle(left: Floats, right: Floats) -> Floats:
+    """Where pieces are cut: a long one at its geometric mean."""
+    with np.errstate(invalid="ignore"):
+        mean = np.where(right < 4 * left + 1e-9, (left + right) / 2, np.sqrt(np.maximum(left, 1e-3 * right) * right))
+    return np.where(np.isinf(right), 4 * np.maximum(left, 1.0), np.clip(mean, left, right))
 
 
 def _range(share: Fraction, radius: float, z: Fraction, above: bool) -> tuple[float, float] | None:
@@ -310,20 +315,23 @@ def _by_newton(
         y = 0.5 * np.log(np.stack([spread * lean**2, spread]))
         usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > ALIKE * (b - 1))
         y = np.where(usual, y, 0.0)
-
-        def step(live: Ints, at: Floats) -> Floats:
-            found = [side.tilt(x, live) for side, x in zip(sides, at, strict=True)]
-            spent = bend[:, live] * np.stack([x.excess for x in found])
-            turn, total = np.stack([-x.x * x.D / (2 * x.B) for x in found]), spent.sum(0)
-            height = np.stack([np.log(x.B) for x in found]) - 0.5 * np.log(width[:, live])
-            slope = spent * np.stack([x.steep for x in found]) / total
-            off, apart = np.log(total / room[live]), height[0] - height[1] - kappa[live]
-            det = -slope[0] * turn[1] - slope[1] * turn[0]
-            return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
-
+        step = partial(_step, sides, bend, room, kappa)
         settled = newton(step, y, np.flatnonzero(usual), NEWTON.close)
         tau = top + width * np.exp(y)
     return tau[0], -tau[1], settled
+
+
+def _step(sides: list[Depths], bend: Floats, room: Floats, kappa: Floats, live: Ints, at: Floats) -> Floats:
+    """One step of Newton's method in both multipliers."""
+    found = [side.tilt(x, live) for side, x in zip(sides, at, strict=True)]
+    width = np.stack([side.width[live] for side in sides])
+    spent = bend[:, live] * np.stack([x.excess for x in found])
+    turn, total = np.stack([-x.x * x.D / (2 * x.B) for x in found]), spent.sum(0)
+    height = np.stack([np.log(x.B) for x in found]) - 0.5 * np.log(width)
+    slope = spent * np.stack([x.steep for x in found]) / total
+    off, apart = np.log(total / room[live]), height[0] - height[1] - kappa[live]
+    det = -slope[0] * turn[1] - slope[1] * turn[0]
+    return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
 
 def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
@@ -337,31 +345,27 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
     width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), LEAST)
     up_, down_ = (top[:, None] - high) / width[:, None], (least - bottom[:, None]) / width[:, None]
     t = point[:, None, None]
-    low = [np.full(len(case), ZOOM.reach[0])] * 2
-    far = [np.full(len(case), ZOOM.reach[1])] * 2
-    spots = [low[0], low[1]]
-    lines = np.arange(len(case))
+    low, far = (np.full((2, len(case)), end) for end in ZOOM.reach)
+    spots = low
+
+    def beyond(g: Floats) -> Floats:
+        return np.where(g <= ZOOM.reach[0], 0.0, np.exp(g))
+
     for turn in range(ZOOM.turns):
-        count = ZOOM.grid if turn == 0 else 9
-        grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, far, strict=True)]
-        gaps = [np.where(g <= ZOOM.reach[0], 0.0, np.exp(g)) for g in grids]
-        a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]
-        a2 = (np.sqrt(gaps[1][:, :, None] + down_[:, None, :]) * second[:, None, :]).sum(-1)[:, None, :]
-        mu = (top[:, None] / width[:, None] + gaps[0])[:, :, None]
-        m = (bottom[:, None] / width[:, None] - gaps[1])[:, None, :]
+        grids = np.linspace(low, far, ZOOM.grid if turn == 0 else 9, axis=2)
+        gaps = beyond(grids)
+        a1 = np.einsum("icx,ix->ic", np.sqrt(gaps[0][:, :, None] + up_[:, None, :]), first)[:, :, None]
+        a2 = np.einsum("icx,ix->ic", np.sqrt(gaps[1][:, :, None] + down_[:, None, :]), second)[:, None, :]
+        mu, m = ((top / width)[:, None] + gaps[0])[:, :, None], ((bottom / width)[:, None] - gaps[1])[:, None, :]
         value = np.where(
             cases.above,
             (t**2 + z) * (a1 * t + math.sqrt(z) * a2) ** 2 - b * ((mu - z * m) * t**2 - z * (z - 1) * m),
             (1 + t**2) * (a1 + t * a2) ** 2 - b * (mu * (1 + t**2 - z) - z * t**2 * m),
         ).reshape(len(case), -1)
-        i, j = np.divmod(np.argmax(value, 1), count)
-        spots = [grids[0][lines, i], grids[1][lines, j]]
-        steps = [(y - x) / (count - 1) for x, y in zip(low, far, strict=True)]
+        best = np.stack(np.divmod(np.argmax(value, 1), grids.shape[2]))
+        spots, steps = np.take_along_axis(grids, best[:, :, None], 2)[:, :, 0], (far - low) / (grids.shape[2] - 1)
         # A ridge that leads out of the window is followed, unless it ends there.
-        low_rim, far_rim = (np.stack([i == k, j == k]) for k in (0, count - 1))
-        on_rim = (low_rim & (np.stack(spots) > ZOOM.reach[0])) | (far_rim & (np.stack(spots) < ZOOM.reach[1]))
-        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, ZOOM.narrowing)
-        low = [np.maximum(ZOOM.reach[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
-        far = [np.minimum(ZOOM.reach[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
-    final = [np.where(g <= ZOOM.reach[0], 0.0, np.exp(g)) for g in spots]
-    return top + width * final[0], bottom - width * final[1]
+        rim = ((best == 0) & (spots > ZOOM.reach[0])) | ((best == grids.shape[2] - 1) & (spots < ZOOM.reach[1]))
+        reach = np.where(rim.any(0) & (turn > 0), (grids.shape[2] - 1) / 2, ZOOM.narrowing)
+        low, far = (np.clip(spots + sign * reach * steps, *ZOOM.reach) for sign in (-1, 1))
+    return top + width * beyond(spots[0]), bottom - width * beyond(spots[1])

@@ -15,7 +15,7 @@ from sfumato.alphabet import Alphabet, Column
 from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import file
-from sfumato.mechanism.file import Head, MechanismRecord, checksum, mechanism_of
+from sfumato.mechanism.file import Head, MechanismRecord, mechanism_of, sealed
 from sfumato.mechanism.file_records import ColumnRecord, alphabet_of, column_records
 from sfumato.mechanism.law import MOST_BITS, joint_code, record_codes
 from sfumato.mechanism.mechanism import Mechanism
@@ -270,11 +270,10 @@ class BundleRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
 def record_of(bundle: Bundle) -> BundleRecord:
     """The file's content."""
     promise = None if bundle.claim is None else PromiseRecord(bundle.claim.epsilon, bundle.claim.assuming)
-    record = BundleRecord(
+    return sealed(BundleRecord(
         FORMAT, VERSION, column_records(bundle.secret), [part.record for part in bundle.parts],
         None if bundle.turns is None else list(bundle.turns), promise, bundle.source,
-    )
-    return msgspec.structs.replace(record, checksum=checksum(record))
+    ))
 
 
 def made_of(data: bytes) -> Mechanism | Bundle:

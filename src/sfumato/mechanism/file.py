@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
 
+Record = TypeVar("Record", bound=msgspec.Struct)
+Made = TypeVar("Made")
 MANIFEST = "sfumato/manifest"
 FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version
 
@@ -67,6 +69,10 @@ def checksum(record: msgspec.Struct) -> str:
     return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
 
 
+def sealed(record: Record) -> Record:
+    return msgspec.structs.replace(record, checksum=checksum(record))
+
+
 def record_of(mechanism: Mechanism) -> MechanismRecord:
     """The file's content for a sealed mechanism."""
     if not mechanism.sealed:
@@ -83,14 +89,13 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
             mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
             None if counted else joint.p.tolist(), joint.n, joint.fingerprint, noise_record(joint.noise),
         )
-    record = MechanismRecord(
+    return sealed(MechanismRecord(
         FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,
         column_records(mechanism.secret), column_records(mechanism.useful),
         law_record(mechanism.law),
         None if claim is None else claim_record(claim),
         design, None if mechanism.answers is None else column_record(mechanism.answers),
-    )
-    return msgspec.structs.replace(record, checksum=checksum(record))
+    ))
 
 
 def mechanism_of(record: MechanismRecord) -> Mechanism:
@@ -119,16 +124,24 @@ def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = Fa
 
 def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write a document that the kernel admits."""
-    target = Path(path)
-    check_target(target, None, force=force)
-    text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    text = _text(record)
     try:
         admitted(text)
     except documents.Malformed as error:
         raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
     except documents.Refused:
         pass  # it can be read, whether or not its claim holds
-    write_all({target: text + b"\n"}, replace=force)
+    return _written(text, path, force)
+
+
+def _text(record: msgspec.Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+
+
+def _written(text: bytes, path: str | os.PathLike[str], force: bool) -> Path:
+    target = Path(path)
+    check_target(target, None, force=force)
+    write_all({target: text}, replace=force)
     return target
 
 
@@ -218,10 +231,6 @@ def _content(path: str | os.PathLike[str] | Place) -> bytes:
         return bytes(file.read())
 
 
-Record = TypeVar("Record", bound=msgspec.Struct)
-Made = TypeVar("Made")
-
-
 def decoded(
     data: bytes, path: str | os.PathLike[str] | Place, kind: type[Record], form: str, versions: Sequence[int],
     made: Callable[[Record], Made],
@@ -282,11 +291,7 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
         COUNTS_FORMAT, COUNTS_VERSION, column_records(joint.secret), column_records(joint.useful),
         None if joint.counts is None else joint.counts.tolist(), noise,
     )
-    record = msgspec.structs.replace(record, checksum=checksum(record))
-    target = Path(path)
-    check_target(target, None, force=force)
-    write_all({target: msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"}, replace=force)
-    return target
+    return _written(_text(sealed(record)), path, force)
 
 
 def load_counts(path: str | os.PathLike[str]) -> Joint:

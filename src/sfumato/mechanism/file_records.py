@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from typing import get_args
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import At, FileFormatError, InputError
@@ -65,12 +69,10 @@ def set_of(record: SetRecord, joint: Joint) -> UncertaintySet:
     if record.kind == ChiSquareBall.kind and record.radius is not None:
         ball = ChiSquareBall(joint, radius=record.radius)
         object.__setattr__(ball, "confidence", record.confidence)
-        how = record.calibration
-        if record.confidence is None and how is not None:
-            raise FileFormatError("a calibration is stated without a confidence", value=how)
-        if record.confidence is not None and how is None:
-            how = "asymptotic"
-        object.__setattr__(ball, "calibration", how)
+        if record.confidence is not None:
+            object.__setattr__(ball, "calibration", record.calibration or "asymptotic")
+        elif record.calibration is not None:
+            raise FileFormatError("a calibration is stated without a confidence", value=record.calibration)
         return ball
     if record.kind == RenyiBall.kind and record.radius is not None and record.alpha is not None:
         renyi = RenyiBall(joint, alpha=record.alpha, radius=record.radius)
@@ -211,25 +213,26 @@ def law_record(law: Law) -> LawRecord:
     return simple_record(law)
 
 
+_LAWS: dict[str, Callable[..., Law]] = {
+    law.kind: law for law in (Table, Cells, Constant, Conditional, Unary, Layout, Blocks)
+}
+_RECORDS = {record.__struct_config__.tag: record for record in get_args(SimpleRecord)}
+
+
 def simple_record(law: Law) -> SimpleRecord:
-    """The record of one law; equal laws have equal records."""
-    assert law.bits is not None
-    match law:
-        case Table():
-            return TableRecord(law.bits, law.weights.tolist(), law.meaning)
-        case Cells():
-            return CellsRecord(law.bits, *(int(w) for w in law.four))
-        case Constant():
-            return ConstantRecord(law.bits)
-        case Conditional():
-            return ConditionalRecord(law.bits, law.keep.tolist(), law.base.tolist())
-        case Unary():
-            return UnaryRecord(law.bits, int(law.on), int(law.off))
-        case Layout():
-            return LayoutRecord(law.bits, [x.tolist() for x in law.lengths], [h.tolist() for h in law.heights])
-        case Blocks():
-            return BlocksRecord(law.bits, law.order, int(law.inside), int(law.outside), int(law.other))
-    raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
+    """The record of one law, whose fields have the names of the law's; equal laws have equal records."""
+    if law.kind not in _RECORDS:
+        raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
+    record = _RECORDS[law.kind]
+    made: SimpleRecord = record(*(_plain(getattr(law, name)) for name in record.__struct_fields__))
+    return made
+
+
+def _plain(value: object) -> object:
+    """Weights as Python's own numbers and lists."""
+    if isinstance(value, tuple):
+        return [_plain(x) for x in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def law_of(record: LawRecord, rows: int, sizes: tuple[int, ...]) -> Law:
@@ -246,28 +249,13 @@ def law_of(record: LawRecord, rows: int, sizes: tuple[int, ...]) -> Law:
 
 
 def _simple_law(record: SimpleRecord, rows: int, useful: int) -> Law:
-    match record:
-        case TableRecord():
-            return Table(np.array(record.weights, np.int64), rows, record.bits, record.meaning)
-        case CellsRecord():
-            four = (record.truth, record.same_secret, record.same_useful, record.neither)
-            return Cells(rows, useful, *four, bits=record.bits)
-        case ConstantRecord():
-            return Constant(rows, useful, record.bits)
-        case ConditionalRecord():
-            return Conditional(np.array(record.keep), np.array(record.base), record.bits)
-        case UnaryRecord():
-            return Unary(rows, useful, record.on, record.off, record.bits)
-        case BlocksRecord():
-            three = (record.inside, record.outside, record.other)
-            return Blocks(rows, useful, record.order, *three, bits=record.bits)
-        case LayoutRecord():
-            if len(record.lengths) != rows:
-                raise FileFormatError(f"the layout is for {len(record.lengths)} secrets, the labels for {rows}.")
-            return Layout(
-                tuple(np.array(x, np.int64) for x in record.lengths),
-                tuple(np.array(h, np.int64) for h in record.heights), record.bits,
-            )
+    law = _LAWS[str(record.__struct_config__.tag)]
+    known = {f.name for f in fields(law) if f.init}  # type: ignore[arg-type]  # every law is a dataclass
+    shape = {name: size for name, size in (("rows", rows), ("useful", useful)) if name in known}
+    made = law(**shape, **structs.asdict(record))
+    if made.rows != rows:
+        raise FileFormatError(f"the {made.kind} is for {made.rows} secrets, the labels for {rows}.")
+    return made
 
 
 class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -330,7 +318,7 @@ def column_of(c: ColumnRecord) -> Column:
 def noise_record(noise: Noise | None) -> NoiseRecord | None:
     if noise is None:
         return None
-    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage, noise.draw)
+    return NoiseRecord(**asdict(noise))
 
 
 def noise_of(record: NoiseRecord | None, counted: bool) -> Noise | None:
@@ -339,6 +327,4 @@ def noise_of(record: NoiseRecord | None, counted: bool) -> Noise | None:
     fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted
     if not (fits and 0 <= record.delta < 1 and record.rows > 0):
         raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
-    return Noise(
-        record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler, record.draw
-    )
+    return Noise(**structs.asdict(record))

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, Labels
 from sfumato.decimals import at_most, nats
 from sfumato.errors import InputError, checked_epsilon
-from sfumato.frames import plot_mechanism
+from sfumato.frames import axes_of
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, joint_code, memory_key, record_codes, remembered, scale
 from sfumato.mechanism.table import Table
-from sfumato.tolerances import LISTED
+from sfumato.tolerances import DRAWN, LISTED
 from sfumato.uncertainty import UncertaintySet
 
 if TYPE_CHECKING:
@@ -262,8 +262,17 @@ class Mechanism:
         return replace(self, claim=claim)
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Q(y|x) as a picture; returns matplotlib's axes."""
-        return plot_mechanism(self, axes)
+        """Q(y|x) as a picture, a column for each input, a row for each output; returns matplotlib's axes."""
+        q, axes = self.matrix, axes_of(axes)
+        if q is None:
+            raise InputError(f"the mechanism has too many outputs to draw ({self.outputs:,}).")
+        picture = axes.imshow(q, aspect="auto", interpolation="nearest", vmin=0.0)
+        axes.figure.colorbar(picture, ax=axes, label="Q(y | x)")
+        if self.inputs <= DRAWN:
+            inputs = range(self.inputs)
+            axes.set_xticks(inputs, [self.input_text(x) for x in inputs], rotation=90)
+        axes.set(xlabel="input", ylabel="output", title=f"{self.method}: {self.outputs:,} outputs")
+        return axes
 
     def __repr__(self) -> str:
         state = f"sealed to {self.law.bits} bits" if self.sealed else "not sealed"

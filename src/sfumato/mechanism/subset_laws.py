@@ -28,7 +28,7 @@ from sfumato.mechanism.law import (
     present,
     scale,
 )
-from sfumato.tolerances import LEAST, LISTED
+from sfumato.tolerances import HALVINGS, LEAST, LISTED, UNIT
 from sfumato_kernel.laws import MOST_BLOCKS, PRIMES
 
 if TYPE_CHECKING:
@@ -150,6 +150,24 @@ class Unary:
 def subsets_of(k: int) -> Bools:
     """All subsets of k values as rows."""
     return np.asarray((np.arange(2**k)[:, None] >> np.arange(k)) % 2 == 1)
+
+
+def subset_rows(c: Subsets, k: int) -> Weights:
+    """The rows [y, 1, u] of two levels over all subsets of k useful values."""
+    return np.where(subsets_of(k), np.array(c.high, object), np.array(c.low, object))[:, None, :]
+
+
+def subset_ratio(most: Floats, least: Floats, low: float, high: float, cap: float) -> float:
+    """An upper bound, if `cap` is one, of (low + d·R₁(H)) / (low + d·R₂(H)) over all sets H, with d = high − low, R₁ ≤
+    most, R₂ ≥ least: the least λ with d·min{1, Σ(most − λ·least)₊} ≤ (λ − 1)·low, checked with room to spare."""
+    small, large = 1.0, cap
+    spare = 1 + (len(most) + 8) * 4 * UNIT
+    for _ in range(HALVINGS):
+        mid = (small + large) / 2
+        total = min(1.0, float(np.maximum(most - mid * least, 0).sum()) * spare + 1e-15)
+        holds = (high - low) * total * spare <= (mid - 1) * low * (2 - spare)
+        small, large = (small, mid) if holds else (mid, large)
+    return large
 
 
 def best_subset(first: Floats, second: Floats, low: float, high: float) -> Bools:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,7 @@ class Leakage(AnyMeasure):
     alpha: float
     beta: float
     gap: float = GAP
-
-    @property
-    def name(self) -> str:
-        return f"maximal ({self.alpha:g}, {self.beta:g})-leakage"
+    title: ClassVar[str] = "maximal ({0.alpha:g}, {0.beta:g})-leakage"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         alpha, beta = self.alpha, self.beta
@@ -65,10 +62,7 @@ class TiltedLeakage(AnyMeasure):
     alpha: float
     tau: float
     gap: float = GAP
-
-    @property
-    def name(self) -> str:
-        return f"maximal leakage of order {self.alpha:g} tilted by {self.tau:g}"
+    title: ClassVar[str] = "maximal leakage of order {0.alpha:g} tilted by {0.tau:g}"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         alpha, tau = self.alpha, self.tau
@@ -155,10 +149,7 @@ class WorstInputLeakage(AnyMeasure):
     """
 
     beta: float
-
-    @property
-    def name(self) -> str:
-        return f"maximal (∞, {self.beta:g})-leakage"
+    title: ClassVar[str] = "maximal (∞, {0.beta:g})-leakage"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if not self.beta >= 1:

@@ -24,25 +24,40 @@ from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
 
 
+class Beliefs(Measure):
+    """How far an output moves beliefs in the secret: a promise at one distribution, or over a χ² ball."""
+
+    __slots__ = ()
+    over: Joint | UncertaintySet | None
+    below: ClassVar[bool] = True  # whether beliefs that fall count too
+
+    @property
+    def about(self) -> Joint | None:
+        return self.over if isinstance(self.over, Joint) or self.over is None else self.over.joint
+
+    def level(self, mechanism: Mechanism) -> float:
+        """At the prior of the joint, for laws of any size; over a ball, for those that can be listed."""
+        return LDP().level(mechanism) if self.over is None else shift_level(mechanism, self.over, below=self.below)
+
+    def reading(self, mechanism: Mechanism, prior: Joint | npt.ArrayLike | None = None) -> Reading:
+        """At the prior of the joint unless another is given."""
+        return Measure.reading(self, mechanism, self.about if prior is None else prior)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class LIP(Measure):
+class LIP(Beliefs):
     """max |log P(y|s) / P(y)| over y and s [001, Def. 2], and over P when a ball is given instead of a joint.
 
     ε-LDP ⇒ ε-LIP ⇒ 2ε-LDP about the secret. Without a joint it is about the input, at the worst prior: one that
-    concentrates on the least likely input, where
-    it is LDP.
+    concentrates on the least likely input, where it is LDP.
     """
 
     joint: Joint | UncertaintySet | None = None
     title: ClassVar[str] = "local information privacy"
 
     @property
-    def about(self) -> Joint | None:
-        return self.joint if isinstance(self.joint, Joint) or self.joint is None else self.joint.joint
-
-    def level(self, mechanism: Mechanism) -> float:
-        """At the prior of the joint, for laws of any size; over a ball, for those that can be listed."""
-        return LDP().level(mechanism) if self.joint is None else shift_level(mechanism, self.joint)
+    def over(self) -> Joint | UncertaintySet | None:  # type: ignore[override]
+        return self.joint
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if prior is None:
@@ -54,10 +69,6 @@ class LIP(Measure):
         y, x = np.unravel_index(int(np.argmax(moves)), moves.shape)
         value = float(moves[y, x])
         return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(x), None, int(y)))
-
-    def reading(self, mechanism: Mechanism, prior: Joint | npt.ArrayLike | None = None) -> Reading:
-        """At the prior of the joint unless another is given: LIP is a promise at one distribution."""
-        return Measure.reading(self, mechanism, self.about if prior is None else prior)
 
 
 def concentrated(channel: npt.ArrayLike) -> Reading:
@@ -77,8 +88,7 @@ def shift_level(mechanism: Mechanism, over: Joint | UncertaintySet, *, below: bo
     joint = over if isinstance(over, Joint) else over.joint
     top, bottom, mean, _ = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
     ratio = quotient(top, mean)
-    worst = float((np.maximum(ratio, quotient(mean, bottom)) if below else ratio).max())
-    return math.log(max(worst, 1.0)) if math.isfinite(worst) else math.inf
+    return _logarithm(np.maximum(ratio, quotient(mean, bottom)) if below else ratio)
 
 
 def _over_ball(mechanism: Mechanism, ball: ChiSquareBall, below: bool) -> float:
@@ -93,8 +103,12 @@ def _over_ball(mechanism: Mechanism, ball: ChiSquareBall, below: bool) -> float:
     y, s, above = (x.ravel() for x in np.meshgrid(range(len(seen)), range(c), halves, indexing="ij"))
     rows = seen / seen.max(1, keepdims=True)
     rows = rows if mechanism.law.rows == 1 else rows.reshape(-1, *ball.joint.shape)
-    worst = float(worst_shifts(ball, rows[y], s, above).ratio.max())
-    return math.log(max(worst, 1.0)) if math.isfinite(worst) else math.inf
+    return _logarithm(worst_shifts(ball, rows[y], s, above).ratio)
+
+
+def _logarithm(ratios: Floats) -> float:
+    worst = max(1.0, float(ratios.max()))
+    return math.log(worst) if math.isfinite(worst) else math.inf
 
 
 # --- side-channel resistant LIP, for an attacker who knows any of the attributes --------------------------------------
@@ -292,7 +306,7 @@ class PointwiseLeakage(AnyMeasure):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PML(Measure):
+class PML(Beliefs):
     """max log P(y|s) / P(y) over y and s at a joint, and over P when a χ² ball is given instead: the upper half of LIP.
 
     ε-RLDP ⇒ ε-LIP ⇒ ε-PML, and the maximal leakage about S is at most ε. Beliefs may fall without a limit: an output
@@ -300,19 +314,8 @@ class PML(Measure):
     """
 
     over: Joint | UncertaintySet | None = None
+    below: ClassVar[bool] = False
     title: ClassVar[str] = "pointwise maximal leakage about the secret"
-
-    @property
-    def about(self) -> Joint | None:
-        return self.over if isinstance(self.over, Joint) or self.over is None else self.over.joint
-
-    def level(self, mechanism: Mechanism) -> float:
-        """At the prior of the joint, for laws of any size; over a ball, for those that can be listed."""
-        return LDP().level(mechanism) if self.over is None else shift_level(mechanism, self.over, below=False)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         return PointwiseLeakage().of(channel, prior)
-
-    def reading(self, mechanism: Mechanism, prior: Joint | npt.ArrayLike | None = None) -> Reading:
-        """At the prior of the joint unless another is given: PML is a promise at one distribution."""
-        return Measure.reading(self, mechanism, self.about if prior is None else prior)

@@ -15,10 +15,10 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.mechanism.subset_laws import subsets_of
+from sfumato.mechanism.subset_laws import subset_ratio, subset_rows
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import AnyMeasure, Measure, Reading, Witness, live
-from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, NEAR_ONE, SLIP, SUBSETS
+from sfumato.tolerances import ALIKE, EXPONENT, NEAR_ONE, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import best_pairs, quotient, worst_first
 
@@ -118,10 +118,7 @@ class RenyiLDP(AnyMeasure):
     """
 
     order: float
-
-    @property
-    def name(self) -> str:
-        return f"local Rényi differential privacy of order {self.order:g}"
+    title: ClassVar[str] = "local Rényi differential privacy of order {0.order:g}"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if not self.order >= 1:
@@ -270,7 +267,7 @@ class RLDP:
             return high / low if low > 0 else math.inf
         k = self.within.joint.useful.size
         if k <= SUBSETS:
-            return max(found, self._rows(np.where(subsets_of(k), high, low)[:, None, :], secrets, found))
+            return max(found, self._rows(subset_rows(c, k), secrets, found))
         return max(found, subset_bound(self.within, low, high))
 
 
@@ -299,21 +296,9 @@ def _spread(base: Weight, peak: Weight, shape: tuple[int, int]) -> tuple[Floats,
 
 
 def subset_bound(within: UncertaintySet, low: float, high: float) -> float:
-    """An upper bound of the worst ratio over all subsets of many useful values.
-
-    The ratio of s₁ to s₂ is at most λ if d·Σ_u (R₁ − λR₂)₊ ≤ (λ − 1)·low with d = high − low; the sum is at most
-    Σ (max R₁ − λ min R₂)₊ and at most 1. The least such λ, by bisection.
-    """
+    """An upper bound of the worst ratio over all subsets of many useful values, each pair of secrets taken apart."""
     least, most = within.spikes()
-    secrets = compared(within)
     if low <= 0:
         return math.inf
-    d, worst = high - low, 1.0
-    for s1, s2 in itertools.permutations(secrets, 2):
-        small, large = 1.0, high / low
-        for _ in range(HALVINGS):
-            mid = (small + large) / 2
-            room = d * min(1.0, float(np.maximum(most[s1] - mid * least[s2], 0).sum())) <= (mid - 1) * low
-            small, large = (small, mid) if room else (mid, large)
-        worst = max(worst, large)
-    return worst
+    pairs = itertools.permutations(compared(within), 2)
+    return max([1.0, *(subset_ratio(most[s1], least[s2], low, high, high / low) for s1, s2 in pairs)])

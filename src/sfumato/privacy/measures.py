@@ -62,11 +62,11 @@ class Measure(ABC):
 
     __slots__ = ()
     unit: ClassVar[str] = "nats"  # '': a share
-    title: ClassVar[str] = ""  # the name of one without orders
+    title: ClassVar[str] = ""  # its name, with places for its orders
 
     @property
     def name(self) -> str:
-        return self.title
+        return self.title.format(self)
 
     @property
     def about(self) -> Joint | None:

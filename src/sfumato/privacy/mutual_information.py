@@ -43,10 +43,7 @@ class Sibson(AnyMeasure):
 
     order: float
     gap: float = GAP
-
-    @property
-    def name(self) -> str:
-        return f"Sibson mutual information of order {self.order:g}"
+    title: ClassVar[str] = "Sibson mutual information of order {0.order:g}"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         a = self.order
@@ -82,10 +79,7 @@ class MaximalAlphaLeakage(AnyMeasure):
     """sup_p I_a(p), a ∈ [1, ∞]: maximal (a, 1)-leakage [004, (2)]. A prior only sets the support."""
     order: float
     gap: float = GAP
-
-    @property
-    def name(self) -> str:
-        return f"maximal {self.order:g}-leakage"
+    title: ClassVar[str] = "maximal {0.order:g}-leakage"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         return Leakage(self.order, 1, self.gap).of(channel, prior)
@@ -99,10 +93,7 @@ class Arimoto(AnyMeasure):
     """
     order: float
     gap: float = GAP
-
-    @property
-    def name(self) -> str:
-        return f"Arimoto mutual information of order {self.order:g}"
+    title: ClassVar[str] = "Arimoto mutual information of order {0.order:g}"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         a = self.order

@@ -174,16 +174,20 @@ def _checked_inequalities(given: tuple[npt.ArrayLike, npt.ArrayLike], shape: tup
     return a, b
 
 
+def _solved(cost: Floats, a: Floats, b: Floats, equal: Floats, to: Sequence[float]) -> Floats | None:
+    """x ≥ 0 of least cost with a·x ≤ b and equal·x = to, or None where there is none."""
+    found = scipy.optimize.linprog(cost, a, b, equal, to, method="highs")
+    if not found.success and found.status != 2:
+        raise InputError(f"the linear programme over the polytope failed: {found.message}.")
+    return np.asarray(found.x) if found.success else None
+
+
 def _linear(polytope: Polytope, c: Floats) -> Extreme | None:
     """max ⟨c, P⟩ over {P in the simplex : A·P ≤ b}, or None when that is empty."""
     assert polytope.inequalities is not None
     a, b = polytope.inequalities
-    found = scipy.optimize.linprog(-c.ravel(), a.reshape(len(a), -1), b, np.ones((1, c.size)), [1.0], method="highs")
-    if found.status == 2:
-        return None
-    if not found.success:
-        raise InputError(f"the linear programme over the polytope failed: {found.message}.")
-    return Extreme(-float(found.fun), found.x.reshape(c.shape))
+    x = _solved(-c.ravel(), a.reshape(len(a), -1), b, np.ones((1, c.size)), [1.0])
+    return None if x is None else Extreme(float(c.ravel() @ x), x.reshape(c.shape))
 
 
 def _fractional(polytope: Polytope, v: Floats, s: int) -> tuple[Extreme, Extreme]:
@@ -192,26 +196,16 @@ def _fractional(polytope: Polytope, v: Floats, s: int) -> tuple[Extreme, Extreme
     x = P/P(s), t = 1/P(s): A·x ≤ bt, Σx = t, Σ_u x_{s,u} = 1 [Charnes–Cooper].
     """
     assert polytope.inequalities is not None
-    a, b = polytope.inequalities
-    shape = polytope.joint.shape
-    size = shape[0] * shape[1]
+    (a, b), shape = polytope.inequalities, polytope.joint.shape
+    own, goal = np.zeros(shape), np.zeros(shape)
+    own[s], goal[s] = 1, v
     limits = np.column_stack([a.reshape(len(a), -1), -b])
-    own = np.zeros(shape)
-    own[s] = 1
-    goal = np.zeros(shape)
-    goal[s] = v
-    equal = np.stack([np.append(np.ones(size), -1.0), np.append(own.ravel(), 0.0)])
-    out = []
+    equal = np.stack([np.append(np.ones(own.size), -1.0), np.append(own.ravel(), 0.0)])
+    ends = []
     for sign in (1.0, -1.0):
-        cost = np.append(sign * goal.ravel(), 0.0)
-        found = scipy.optimize.linprog(cost, limits, np.zeros(len(a)), equal, [0.0, 1.0], method="highs")
-        if found.status == 2:  # the secret cannot occur
-            at = int(np.argmin(sign * v))
-            p = np.zeros(shape)
-            p[s, at] = 1
-            out.append(Extreme(float(v[at]), p))
-            continue
-        if not found.success:
-            raise InputError(f"the linear programme over the polytope failed: {found.message}.")
-        out.append(Extreme(sign * float(found.fun), found.x[:-1].reshape(shape)))
-    return out[0], out[1]
+        x = _solved(np.append(sign * goal.ravel(), 0.0), limits, np.zeros(len(a)), equal, [0.0, 1.0])
+        p = np.zeros(shape)
+        p[s, np.argmin(sign * v)] = 1  # of a secret that cannot occur
+        p = p if x is None else x[:-1].reshape(shape)
+        ends.append(Extreme(float((goal * p).sum()), p))
+    return ends[0], ends[1]

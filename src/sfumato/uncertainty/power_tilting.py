@@ -1,4 +1,4 @@
-"""Worst conditionals in a Rényi ball of any order α: one secret alone, and two that share the radius.
+"""Worst conditionals in a Rényi ball of any order α (2: the χ² ball): one secret alone, and two that share the radius.
 
 With κ = (α − 1)/α write T(D) = (e^{κD} − 1)/κ for the price of a divergence (T = D at α = 1). Minimising
 Σ_s P̂_s^α P_s^{1−α} e^{(α−1)D_s} over the marginal P_s (by Hölder; for α < 1 it is a maximum) shows that conditionals
@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.tolerances import EXPONENT, HALVINGS, LEAST
 from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.tilting import NEWTON, SPLIT, AtPrice, Mean, best_split, by_newton, inner
+from sfumato.uncertainty.tilting import NEWTON, SPLIT, AtPrice, Depths, Mean, Sides, Tilt, best_split, by_newton, inner
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
@@ -67,7 +67,7 @@ def _log_sum(q: Floats, exponents: Floats) -> Floats:
         return np.asarray(np.log((q * np.exp(np.minimum(exponents - top, EXPONENT))).sum(-1)) + top[..., 0])
 
 
-def greatest_mean(v: Floats, q: Floats, limit: Floats, alpha: float) -> Mean:
+def greatest_mean(v: Floats, q: Floats, limit: Floats, alpha: float, close: float = NEWTON.close) -> Mean:
     """max R·v over {R in the simplex : D_α(q‖R) ≤ limit}, for many at once, with τ and the slope in the limit.
 
     If even τ = max v leaves some of the limit, the rest of the mass goes to where v is greatest: to a cell with q = 0
@@ -78,18 +78,106 @@ def greatest_mean(v: Floats, q: Floats, limit: Floats, alpha: float) -> Mean:
     width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
     depth = depth / width[..., None]
     flat, wide = (limit <= 0) | (depth.max(-1) == 0), ~np.isfinite(limit)
-    target = np.where(flat | wide, 1.0, limit)
-    x, at = _gap(depth, q, target, alpha)
-    logs = np.log(depth + x[..., None])
-    tilt = -logs / alpha - _log_sum(q, -logs / alpha)[..., None]
-    share = np.exp(np.where(q > 0, tilt, 0.0)) * q
-    used = np.exp(np.minimum(at - target, 0.0))  # 1 up to rounding unless τ stopped at max v
+    x, used = _gap(depth, q, np.where(flat | wide, 1.0, limit), alpha, close)
     corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
-    r = share * used[..., None] + (1 - used)[..., None] * corner
-    r = r / r.sum(-1, keepdims=True)
-    r = np.where(wide[..., None], corner, np.where(flat[..., None], q, r))
-    value, tau = np.asarray((r * v).sum(-1) + 0.0), np.where(wide, top, top + width * x)
+    r = _tilted(depth + x[..., None], q, alpha) * used[..., None] + (1 - used)[..., None] * corner
+    r = np.where(flat[..., None], q, np.where(wide[..., None], corner, r))
+    value = inner(r, v) + 0.0
+    with np.errstate(over="ignore"):  # where next to nothing of the limit is left, τ may be beyond all floats
+        tau = np.where(wide, top, top + width * x)
     return Mean(value, r, tau, np.where(wide, 0.0, tau - value))
+
+
+def _tilted(g: Floats, q: Floats, alpha: float) -> Floats:
+    """R ∝ q·g^{−1/α}."""
+    if alpha == 2:
+        part = q / np.sqrt(g)
+    else:
+        part = q * np.maximum(g / np.where(q > 0, g, np.inf).min(-1, keepdims=True), 1.0) ** (-1 / alpha)
+    return np.asarray(part / part.sum(-1, keepdims=True))
+
+
+def _along(depth: Floats, q: Floats, y: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """D_α(q‖R) for R ∝ q·(depth + e^y)^{−1/α}, at order 2 e^D − 1, and its slope in y."""
+    if alpha == 2:
+        found = Tilt.at(depth, q, y)
+        return found.excess, found.grown
+    return _divergence_along(depth, q, np.exp(y), alpha)
+
+
+def _gap(depth: Floats, q: Floats, limit: Floats, alpha: float, close: float) -> tuple[Floats, Floats]:
+    """x = τ − max v in units of the width, with D(x) = limit, or the least x if even there D is below; and e^{D−limit}.
+
+    D falls in x and its logarithm is nearly linear in log x: Newton's method on it inside a bracket.
+    """
+    shape, depth, q, limit = limit.shape, *(x.reshape(-1, x.shape[-1]) for x in (depth, q)), limit.ravel()
+    goal = np.expm1(limit) if alpha == 2 else limit
+    out = np.full(limit.shape, max(NEWTON.least_gap * max(1.0, alpha), -EXPONENT))
+    at_least = _along(depth, q, out, alpha)[0]
+    live = np.flatnonzero(at_least > goal)
+    used = np.exp(np.minimum((np.log1p(at_least) if alpha == 2 else at_least) - limit, 0.0))
+    if alpha == 2 and depth.shape[-1] == 2:
+        out[live] = _gap_of_two(q[live], goal[live])
+    else:
+        out[live] = _bracketed(depth[live], q[live], goal[live], alpha, out[live], close)
+    return np.exp(out).reshape(shape), used.reshape(shape)
+
+
+def _bracketed(depth: Floats, q: Floats, goal: Floats, alpha: float, low: Floats, close: float) -> Floats:
+    """log x of `_gap` above `low`, where a gap meets the goal."""
+    high = np.log1p(1 / np.sqrt(alpha * goal)) + np.log1p(1 / alpha) + 2
+    for _ in range(HALVINGS):
+        if not (over := _along(depth, q, high, alpha)[0] > goal).any():
+            break
+        high = np.where(over, high + 2, high)
+    y = np.clip(Depths.of(-depth, q).first(alpha * goal / 2), low, high)
+    out, live = y.copy(), np.arange(len(y))
+    for _ in range(HALVINGS):
+        if not live.size:
+            break
+        d, slope = _along(depth, q, y, alpha)
+        off = np.log(np.maximum(d, LEAST) / goal)
+        low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = y - off * d / slope
+        inside = (step >= low) & (step <= high)
+        before, y = y, np.where(inside, step, (low + high) / 2)
+        done = (inside & (np.abs(y - before) <= close)) | (high - low <= 1e-14)
+        out[live] = y
+        if 4 * np.count_nonzero(done) >= len(live):
+            live, depth, q = live[~done], depth[~done], q[~done]
+            goal, low, high, y = goal[~done], low[~done], high[~done], y[~done]
+    return out
+
+
+def _gap_of_two(q: Floats, excess: Floats) -> Floats:
+    """log x of `_gap` at order 2 for two values, depths 0 and 1, in closed form.
+
+    With ρ = √(x/(1+x)) the condition is q₀q₁(ρ + 1/ρ − 2) = C − 1, that is (1 − ρ)² = a²ρ, a² = (C − 1)/(q₀q₁); its
+    root below 1 is ρ = (2/(a + √(a²+4)))², and x = ρ²/(1 − ρ²) with 1 − ρ = a√ρ: no cancellation.
+    """
+    a = np.sqrt(excess / (q[:, 0] * q[:, 1]))
+    root = 2 / (a + np.sqrt(a * a + 4))
+    rho = root * root
+    return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
+
+
+def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Least and greatest R(H) over {R : Σ q²/R ≤ C} for a set H with q(H) = q [000, Lemma 1, corrected].
+
+    L = 2q²/(X + √·), X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)): no cancellation, and right for q = 0.
+    """
+    q, spread = np.broadcast_arrays(np.asarray(q, float), np.asarray(spread, float))
+    wide = ~np.isfinite(spread)
+    c = np.where(wide, 2.0, spread)
+
+    def least(mass: Floats) -> Floats:
+        x = c + 2 * mass - 1
+        return np.asarray(2 * mass**2 / np.maximum(x + np.sqrt((c - 1) * (c - (2 * mass - 1) ** 2)), LEAST))
+
+    low, high = least(q), 1 - least(1 - q)
+    exact = c == 1
+    return np.where(wide, 0.0, np.where(exact, q, low)), np.where(wide, 1.0, np.where(exact, q, high))
 
 
 def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tuple[Floats, Floats]:
@@ -159,33 +247,7 @@ def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> AtPrice:
     return AtPrice(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
 
 
-def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats, Floats]:
-    """x = τ − max v in units of the width, with D(x) = target, or the least x if even there D is below; and D(x).
-
-    D falls in x and log D is nearly linear in log x: Newton's method on it inside a bracket.
-    """
-    least = max(NEWTON.least_gap * max(1.0, alpha), -EXPONENT)
-    low = np.full(target.shape, least)
-    high = np.log1p(1 / np.sqrt(alpha * target)) + np.log1p(1 / alpha) + 2
-    for _ in range(40):
-        over = _divergence_along(depth, q, np.exp(high), alpha)[0] > target
-        if not over.any():
-            break
-        high = np.where(over, high + 2, high)
-    at_least = _divergence_along(depth, q, np.exp(low), alpha)[0]
-    stuck = at_least <= target
-    y = np.where(stuck, low, np.minimum(0.0, (high + np.maximum(low, -5)) / 2))
-    for _ in range(0 if stuck.all() else HALVINGS):
-        d, slope = _divergence_along(depth, q, np.exp(y), alpha)
-        off = np.log(np.maximum(d, LEAST) / target)
-        low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = y - off * d / slope
-        before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        if np.all(stuck | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
-            break
-    x = np.exp(np.where(stuck, least, y))
-    return x, np.where(stuck, at_least, target)
+_PRICED = {1.0: _kullback_priced, 2.0: Tilt.priced}  # orders for which Newton's method knows all slopes
 
 
 def worst_pairs(
@@ -194,34 +256,38 @@ def worst_pairs(
 ) -> Pairs:
     """max (R₁·v₁)/(R₂·v₂) over two conditionals with P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B) = budget, for many pairs at once.
 
-    T is convex in R for α ≥ ½, so the ratio is then quasi-concave in the split; below ½ a grid of splits is tried too.
+    Both multipliers by Newton's method; pairs where that does not settle (an end of the split, a greatest value without
+    mass), and other orders, by a search over the split. T is convex in R for α ≥ ½, so the ratio is then quasi-concave
+    in the split; below ½ a grid of splits is tried too.
     """
-    if alpha != 1:
-        return _by_split(v1, q1, ps1, v2, q2, ps2, budget, alpha, close)
-    found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, _kullback_priced)
+    extra = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID) if alpha < 0.5 else ()
+    if alpha not in _PRICED:
+        return best_split(split_sides(v1, q1, ps1, v2, q2, ps2, budget, alpha), len(ps1), extra, close)
+    found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, _PRICED[alpha])
     if len(left := np.flatnonzero(~settled)):
-        rest = v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left]
-        for mine, theirs in zip(found.arrays, _by_split(*rest, budget, alpha, close).arrays, strict=True):
+        sides = split_sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], budget, alpha)
+        slow = best_split(sides, len(left), close=close)
+        for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
             mine[left] = theirs
     return found
 
 
-def _by_split(
-    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float, close: float
-) -> Pairs:
-    """The same by a search over the split of the budget."""
-    k = kappa(alpha)
+def split_sides(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float
+) -> Sides:
+    """Both sides at any split of the budget, in one search, and the logarithm of the quotient of their gains."""
+    n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])
+    mass = np.concatenate([ps1, ps2])
 
     def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
-        spent, masses = (budget / (1 + np.exp(-w)), budget / (1 + np.exp(w))), (ps1[at], ps2[at])
-        top = greatest_mean(v1[at], q1[at], divergence_at(spent[0], masses[0], alpha), alpha)
-        bottom = greatest_mean(-v2[at], q2[at], divergence_at(spent[1], masses[1], alpha), alpha)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slopes = [
-                np.log(np.maximum(side.slope, 0) / np.maximum(mass + k * part, LEAST) / np.abs(side.value))
-                for side, part, mass in zip((top, bottom), spent, masses, strict=True)
-            ]
-            return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
+        k, both = len(at), np.concatenate([at, at + n])
+        part, own = budget / (1 + np.exp(np.concatenate([-w, w]))), mass[both]
+        found = greatest_mean(values[both], centre[both], divergence_at(part, own, alpha), alpha)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            room = np.maximum(own + kappa(alpha) * part, LEAST)
+            slope = np.log(np.maximum(found.slope, 0) / room / np.abs(found.value))
+            slope[own == 0] = np.inf  # an empty secret is free: only an end of the split can be better
+            lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
+        return found.at(slice(k)), found.at(slice(k, None)), lean
 
-    extra = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID) if alpha < 0.5 else ()
-    return best_split(sides, len(ps1), extra, close)
+    return sides

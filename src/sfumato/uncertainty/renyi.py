@@ -14,18 +14,81 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise, checked_joint
 from sfumato.noise import projected
 from sfumato.tolerances import BLOCK, HALVINGS, SEED, SUBSETS
-from sfumato.uncertainty.chi_square import mass_range
-from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
+from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, mass_range, price, worst_pairs
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
-from sfumato.uncertainty.tilting import SPLIT
+from sfumato.uncertainty.tilting import NEWTON, SPLIT
+
+
+class Ball(FromPairs):
+    """F = {P : D_α(P̂‖P) ≤ B}: the conditionals share T(B), Σ_s P̂_s T(D_s) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α
+    (ours; see power_tilting)."""
+
+    __slots__ = ()
+    joint: Joint
+    alpha: float
+    budget: float  # T(B)
+
+    def radius_of(self) -> Floats:
+        """B_s, the radius of the conditionals given each s [000, Thm 1, (23) corrected].
+
+        ∞, the whole simplex, where P̂_s = 0, and for α < 1 where e^{(α−1)B/α} ≤ 1 − P̂_s.
+        """
+        return divergence_at(self.budget, self.joint.p_secret, self.alpha)
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        """L = P̂·ξ₋ and P̂·ξ₊ [000, (27), (28), domain corrected to ξ < 1/ρ], as worst means of two cells."""
+        return self._masses(self.joint.useful_given_secret, self.radius_of()[:, None])
+
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
+        return self._masses(w, divergence_at(spent, share, self.alpha))
+
+    def _masses(self, q: Floats, limit: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets with P̂(H|s) = q; q = 0 gives 0 and 1 − e^{−B_s}."""
+        q, limit = np.broadcast_arrays(np.clip(q, 0, 1), limit)
+        if self.alpha == 0.5 and self.joint.useful.size > 1:  # √(wR) + √((1−w)(1−R)) is the cosine of an angle
+            angle, turn = np.arccos(np.sqrt(q)), np.arccos(np.exp(-limit / 2))
+            far = angle + turn
+            low = np.where(far < np.pi / 2, np.cos(far) ** 2, 0.0)  # the cosine of a right angle is no zero in floats
+            return low, np.cos(np.maximum(angle - turn, 0.0)) ** 2
+        if self.alpha == 2 and self.joint.useful.size > 1:
+            with np.errstate(over="ignore"):
+                return mass_range(q, np.exp(limit))
+        cells, one = np.stack([q, 1 - q], -1), np.broadcast_to([1.0, 0.0], (*q.shape, 2))
+        low = 0.0 - greatest_mean(-one, cells, limit, self.alpha).value
+        high = greatest_mean(one, cells, limit, self.alpha).value
+        if self.joint.useful.size == 1:
+            return np.ones(q.shape), np.ones(q.shape)
+        return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        limit = self.radius_of()[s]
+        v, q = _few_cells(values, self.joint.useful_given_secret[s])
+        return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
+
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
+        q, ps, n = self.joint.useful_given_secret, self.joint.p_secret, len(s1)
+        v, w = _few_cells(np.concatenate([first, second]), q[np.concatenate([s1, s2])])
+        return worst_pairs(v[:n], w[:n], ps[s1], v[n:], w[n:], ps[s2], self.budget, self.alpha).ratio
+
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT.close) -> Pairs:
+        q, ps = self.joint.useful_given_secret, self.joint.p_secret
+        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha, close)
+
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = NEWTON.close) -> Floats:
+        """The greatest R·v given s when that secret takes `spent` of the budget; all but the last axis broadcast."""
+        shape = np.broadcast_shapes(values.shape[:-1], np.shape(s), np.shape(spent))
+        q, mass = self.joint.useful_given_secret[s], self.joint.p_secret[s]
+        whole, limit = (*shape, values.shape[-1]), np.broadcast_to(divergence_at(spent, mass, self.alpha), shape)
+        v, q = np.broadcast_to(values, whole), np.broadcast_to(q, whole)
+        return greatest_mean(v, q, limit, self.alpha, close).value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiBall(FromPairs):
+class RenyiBall(Ball):
     """F = {P : D_α(P̂‖P) ≤ B} for an order 0 < α < ∞ [000, (8)]; α = 1 is the Kullback–Leibler divergence.
 
-    α = 2 with B = log(1 + r) is ChiSquareBall with radius r. The conditionals of two secrets share the radius exactly:
-    P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α (ours; see power_tilting).
+    α = 2 with B = log(1 + r) is ChiSquareBall with radius r.
 
     confidence= instead of radius= takes a B for which the ball covers the truth with at least that probability at every
     n and every distribution, if the labels were fixed before the rows were seen (see `joint.learned`) and the rows are
@@ -68,38 +131,8 @@ class RenyiBall(FromPairs):
         return RenyiBall(joint, alpha=self.alpha, radius=self.radius)
 
     @property
-    def budget(self) -> float:
-        """T(B), which the conditionals share: Σ_s P̂_s T(D_s) ≤ T(B)."""
+    def budget(self) -> float:  # type: ignore[override]
         return float(price(self.radius, self.alpha))
-
-    def radius_of(self) -> Floats:
-        """B_s, the radius of the conditionals given each s [000, Thm 1, (23) corrected].
-
-        ∞, the whole simplex, where P̂_s = 0, and for α < 1 where e^{(α−1)B/α} ≤ 1 − P̂_s.
-        """
-        return divergence_at(self.budget, self.joint.p_secret, self.alpha)
-
-    def spikes(self) -> tuple[Floats, Floats]:
-        """L = P̂·ξ₋ and P̂·ξ₊ [000, (27), (28), domain corrected to ξ < 1/ρ], as worst means of two cells."""
-        return self._masses(self.joint.useful_given_secret, self.radius_of()[:, None])
-
-    def _masses(self, q: Floats, limit: Floats) -> tuple[Floats, Floats]:
-        """Least and greatest R(H) for sets with P̂(H|s) = q; q = 0 gives 0 and 1 − e^{−B_s}."""
-        q, limit = np.broadcast_arrays(np.clip(q, 0, 1), limit)
-        if self.alpha == 0.5 and self.joint.useful.size > 1:  # √(wR) + √((1−w)(1−R)) is the cosine of an angle
-            angle, turn = np.arccos(np.sqrt(q)), np.arccos(np.exp(-limit / 2))
-            far = angle + turn
-            low = np.where(far < np.pi / 2, np.cos(far) ** 2, 0.0)  # the cosine of a right angle is no zero in floats
-            return low, np.cos(np.maximum(angle - turn, 0.0)) ** 2
-        if self.alpha == 2 and self.joint.useful.size > 1:
-            with np.errstate(over="ignore"):
-                return mass_range(q, np.exp(limit))
-        cells, one = np.stack([q, 1 - q], -1), np.broadcast_to([1.0, 0.0], (*q.shape, 2))
-        low = 0.0 - greatest_mean(-one, cells, limit, self.alpha).value
-        high = greatest_mean(one, cells, limit, self.alpha).value
-        if self.joint.useful.size == 1:
-            return np.ones(q.shape), np.ones(q.shape)
-        return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
     def rad(self) -> Floats:
         """rad_s = max ‖R − P̂(·|s)‖₁ given s [000, (30)]; for more than 12 useful values an upper bound.
@@ -112,31 +145,6 @@ class RenyiBall(FromPairs):
             mass = q @ sets.T
             return np.asarray(2 * (self._masses(mass, limit[:, None])[1] - mass).max(1)) if k > 1 else np.zeros(len(q))
         return np.asarray(np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha))))
-
-    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
-        limit = self.radius_of()[s]
-        v, q = _few_cells(values, self.joint.useful_given_secret[s])
-        return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
-
-    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
-        q, ps, n = self.joint.useful_given_secret, self.joint.p_secret, len(s1)
-        v, w = _few_cells(np.concatenate([first, second]), q[np.concatenate([s1, s2])])
-        return worst_pairs(v[:n], w[:n], ps[s1], v[n:], w[n:], ps[s2], self.budget, self.alpha).ratio
-
-    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT.close) -> Pairs:
-        q, ps = self.joint.useful_given_secret, self.joint.p_secret
-        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha, close)
-
-    def means(self, values: Floats, s: Ints, spent: Floats, close: float = 0.0) -> Floats:
-        """The greatest R·v given s when that secret takes `spent` of the budget; all but the last axis broadcast."""
-        shape = np.broadcast_shapes(values.shape[:-1], np.shape(s), np.shape(spent))
-        q, mass = self.joint.useful_given_secret[s], self.joint.p_secret[s]
-        whole, limit = (*shape, values.shape[-1]), np.broadcast_to(divergence_at(spent, mass, self.alpha), shape)
-        return greatest_mean(np.broadcast_to(values, whole), np.broadcast_to(q, whole), limit, self.alpha).value
-
-    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
-        """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
-        return self._masses(w, divergence_at(spent, share, self.alpha))
 
     def support(self, c: Floats) -> Extreme:
         best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([self.radius]), self.alpha)

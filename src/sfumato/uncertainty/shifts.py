@@ -20,7 +20,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
-from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
+from sfumato.uncertainty.chi_square import ChiSquareBall
+from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 from sfumato.uncertainty.tilting import NEWTON, Depths, Tilt, newton
 
 if TYPE_CHECKING:
@@ -250,8 +251,7 @@ class _Sides:
         """h = (mass + spent)² and the law of greatest mean that it allows; an empty side is free at h = 0."""
         mass = weights.sum(1)[:, None]
         q = np.divide(weights, mass, out=np.full(weights.shape, 1 / weights.shape[1]), where=mass > 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = np.where(mass > 0, (1 + spent / mass) ** 2, np.inf)
+        limit = np.where(mass > 0, divergence_at(2 * spent, mass, 2.0), np.inf)
         shape = (*spent.shape, v.shape[-1])
-        r = greatest_mean(np.broadcast_to(v, shape), np.broadcast_to(q[:, None], shape), spread, None, self.close).r
+        r = greatest_mean(np.broadcast_to(v, shape), np.broadcast_to(q[:, None], shape), limit, 2.0, self.close).r
         return np.where(mass > 0, (mass + spent) ** 2, 0.0), r

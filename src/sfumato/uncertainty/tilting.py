@@ -11,7 +11,7 @@ here is in floats and vectorised over many rows; the last axis is the alphabet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,11 +114,11 @@ class Tilt:
 
     @classmethod
     def priced(cls, depth: Floats, q: Floats, y: Floats) -> AtPrice:
-        """The price is √C − 1."""
+        """The price is 2(√C − 1)."""
         t, root = (found := cls.at(depth, q, y)), np.sqrt(1 + found.excess)
         grown, lean = t.grown, np.log(np.sqrt(t.A / t.B) / t.B)
         turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B)
-        return AtPrice(t.x, t.law, t.drop, t.excess / (root + 1), grown / (2 * root), lean, turn, grown / (t.B * t.B))
+        return AtPrice(t.x, t.law, t.drop, 2 * t.excess / (root + 1), grown / root, lean, turn, grown / (t.B * t.B))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +179,7 @@ def newton(step: Callable[[Ints, Floats], Floats], y: Floats, live: Ints, close:
 
 def by_newton(
     v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, close: float,
-    priced: Callable[[Floats, Floats, Floats], AtPrice] = Tilt.priced,
+    priced: Callable[[Floats, Floats, Floats], AtPrice],
 ) -> tuple[Pairs, Bools]:
     """The greatest (R₁·v₁)/(R₂·v₂) of pairs that share a budget, Σ P̂_s·price ≤ b, and where it was found.
 
@@ -205,7 +205,7 @@ def by_newton(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         pull = mass * side.variance / worth**2  # what each side takes of a little
         part = budget * np.minimum(pull / (pull + np.roll(pull, n)), 1.0) / mass
-        y = side.first(part * (2 + part))  # C − 1, four times as much as the divergence is
+        y = side.first(part + part * part / 4)  # C − 1 at order 2
         other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
         y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
         usual = np.isfinite(y) & side.tilts & (budget > 0)
@@ -223,18 +223,16 @@ def by_newton(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mean:
-    """max R·v with a maximiser R, the multiplier τ that proves it, and how fast the maximum grows with C."""
+    """max R·v with a maximiser R, the multiplier τ that proves it, and how fast it grows with the divergence."""
 
     value: Floats
     r: Floats
     tau: Floats
     slope: Floats
-    # log of τ − max v in units of the width: where to start for a spread near this one
-    gap: Floats = field(default_factory=lambda: np.zeros(0))
 
     def at(self, some: slice) -> Mean:
         """The same of some of them."""
-        return Mean(self.value[some], self.r[some], self.tau[some], self.slope[some], self.gap[some])
+        return Mean(self.value[some], self.r[some], self.tau[some], self.slope[some])
 
 
 def inner(a: Floats, b: Floats) -> Floats:

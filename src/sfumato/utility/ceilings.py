@@ -13,7 +13,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.tolerances import EXPONENT, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
-from sfumato.uncertainty.chi_square import mass_range
+from sfumato.uncertainty.power_tilting import mass_range
 from sfumato.utility.information import xlogx
 
 

@@ -116,8 +116,6 @@ def binned(p: Floats, off: float, g: float, h: float, cells: int) -> tuple[float
     return high - 0.5 * steepest * added, high
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Information:
     """What a release tells: about the whole record, the useful part and the secret, in nats at the given joint."""
@@ -137,7 +135,7 @@ def _table(law: Table, p: Floats) -> Information:
     return _listed(np.asarray(law.weights, float).reshape(law.outputs, law.rows, law.useful) / scale(law.bits), p)
 
 
-def _product(law: Product, p: Floats) -> Information:
+def _matrix(law: Product | Blocks, p: Floats) -> Information:
     q = law.matrix()
     if q is None:
         raise InputError(UNLISTED)
@@ -162,7 +160,9 @@ def _cells(law: Cells, p: Floats) -> Information:
     """In O(|S||U|): the law of Y given x is the same four weights for every x, and P(y|s), P(y|u) are two-valued."""
     w11, w10, w01, w00 = law.chances
     rows, k = law.rows, law.useful
-    p = p if rows > 1 else p.sum(0, keepdims=True)
+    if rows == 1 and len(p) > 1:
+        both = _cells(law, p.sum(0, keepdims=True)).both
+        return Information(both, both, _secret_of_cells(law, p))
     given_both = -sum(n * float(xlogx(w)) for w, n in zip((w11, w10, w01, w00), law.copies, strict=True))
     ps, pu = p.sum(1, keepdims=True), p.sum(0, keepdims=True)
     mean = w00 + (w10 - w00) * ps + (w01 - w00) * pu + (w11 - w10 - w01 + w00) * p
@@ -173,7 +173,7 @@ def _cells(law: Cells, p: Floats) -> Information:
     of_s = np.divide(p, pu, out=np.zeros_like(p), where=pu > 0)
     match, miss = w01 + (w11 - w01) * of_s, w00 + (w10 - w00) * of_s
     given_u = -float((pu * (xlogx(match) + (k - 1) * xlogx(miss))).sum())
-    return Information(of_y - given_both, of_y - given_u, of_y - given_s if rows > 1 else np.nan)
+    return Information(of_y - given_both, of_y - given_u, of_y - given_s)
 
 
 def _conditional(law: Conditional, p: Floats) -> Information:
@@ -208,24 +208,18 @@ def _unary(law: Unary, p: Floats) -> Information:
         miss = (1 - on) * off ** k.astype(float) * (1 - off) ** np.maximum(a - k - 1, 0) * (k < a)
         return -float(xlogx(hit[size] * inside + miss[size] * (1 - inside)).sum())
 
+    def given(groups: list[Floats]) -> float:
+        """Σ m·H(Y|group) over laws that are not normalised."""
+        return sum(float(m) * of_y(x / m) for x in groups if (m := x.sum()))
+
     given_both = binary(on) + (a - 1) * binary(off)
     if law.rows == 1:
-        pu, ps = p.sum(0), p.sum(1)
-        total = of_y(pu)
-        given_s = sum(float(m) * of_y(row / m) for row, m in zip(p, ps, strict=True) if m)
-        return Information(total - given_both, total - given_both, total - given_s)
-    total, flat = of_y(p.ravel()), np.zeros(p.shape)
-    parts = []
-    for axis in (0, 1):
-        rest = 0.0
-        for i in range(p.shape[1 - axis]):
-            only = flat.copy()
-            index = (slice(None), i) if axis == 0 else (i, slice(None))
-            only[index] = p[index]
-            m = only.sum()
-            rest += float(m) * of_y(only.ravel() / m) if m else 0.0
-        parts.append(total - rest)
-    return Information(total - given_both, parts[0], parts[1])
+        total = of_y(p.sum(0))
+        return Information(total - given_both, total - given_both, total - given(list(p)))
+    s, u = np.indices(p.shape)
+    by_u, by_s = ([np.where(of == i, p, 0.0).ravel() for i in range(n)] for of, n in ((u, p.shape[1]), (s, len(p))))
+    total = of_y(p.ravel())
+    return Information(total - given_both, total - given(by_u), total - given(by_s))
 
 
 def _enclosed(on: float, off: float, read: Floats, p: Floats, both: bool) -> Information:
@@ -274,13 +268,9 @@ def _subset_sums(x: Floats) -> Floats:
     return sums
 
 
-def _blocks(law: Blocks, p: Floats) -> Information:
-    return _table(Table(law.listed.reshape(law.outputs, -1), law.rows, law.bits), p)
-
-
 _BY_KIND: dict[str, Callable[..., Information]] = {  # (law of this kind, p) → what it keeps
-    Table.kind: _table, Blocks.kind: _blocks, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
-    Constant.kind: _constant, Layout.kind: _layout, Product.kind: _product,
+    Table.kind: _table, Blocks.kind: _matrix, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
+    Constant.kind: _constant, Layout.kind: _layout, Product.kind: _matrix,
 }
 
 
@@ -292,8 +282,6 @@ def information(mechanism: Mechanism, joint: Joint) -> Information:
             f"{joint.shape[0]} × {joint.shape[1]}."
         )
     found = _BY_KIND[mechanism.law.kind](mechanism.law, joint.p)
-    if isinstance(mechanism.law, Cells) and mechanism.law.rows == 1:
-        found = Information(found.both, found.both, _secret_of_cells(mechanism.law, joint.p))
     return Information(max(0.0, found.both), max(0.0, found.useful), max(0.0, found.secret), found.within)
 
 

@@ -40,6 +40,7 @@ class Groups:
         self.first: list[tuple[int, int]] = []  # of each group: its link rows, and its columns T, Z, w
         self.at: list[tuple[int, int, Floats]] = []  # of each other column: secret, group, blocks
         self.where: list[int] = []
+        self.x = np.zeros(0)  # until something is solved
         blocks = seed.heights[self.head]
         for block in blocks[np.unique(blocks.round(9), axis=0, return_index=True)[1]]:
             self._open(block)
@@ -160,6 +161,8 @@ class Groups:
             T = float(self._own(k)[:1].sum())  # nothing where it was opened since the last solve
             if T > 1e-10:
                 parts.append(level(self._group(k, T, block), self.p))
+        if not parts:
+            return self.seed
         return Arrangement(
             sum(x.total for x in parts),
             tuple(np.concatenate([x.lengths[s] for x in parts]) for s in range(len(self.p))),
