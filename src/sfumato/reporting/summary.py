@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sfumato.certification import Certificate, promises
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.reporting.facts import cost_of, design_data, promise_of
+from sfumato.reporting.bundle_figures import design_data
+from sfumato.reporting.facts import cost_of, promise_of
 from sfumato.reporting.figures import placed
 from sfumato.reporting.words import strength, way
 
@@ -87,6 +88,6 @@ def _design_document(made: Mechanism, cells: int) -> Record:
     joint = made.joint
     return {
         "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
-        "small_cells": 0 if joint is None else design_data(made, joint).small,
+        "small_cells": 0 if joint is None else design_data(made.source, [joint]).small,
         "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
     }
