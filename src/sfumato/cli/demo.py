@@ -17,7 +17,7 @@ from sfumato import studio as studios
 from sfumato.atomic import write_all
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
-from sfumato.cli.wording import release_document, release_lines
+from sfumato.cli.release import release_document, release_lines
 from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import InputError, OutputError, unknown
 from sfumato.libraries import pyarrow

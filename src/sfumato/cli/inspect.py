@@ -12,7 +12,6 @@ import sfumato as sf
 from sfumato import certification, releasing, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
-from sfumato.cli.wording import inspect_bundle
 from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent, total
 from sfumato.errors import ClaimError
 from sfumato.libraries import numpy as np
@@ -21,7 +20,7 @@ from sfumato.tolerances import AT_A_GLANCE
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
@@ -46,7 +45,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     """
     m = sf.load(file)
     if isinstance(m, sf.Bundle):
-        return inspect_bundle(file, m, as_json)
+        return _inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)
     if as_json:
         document(_record(file, m, meanings))
@@ -161,6 +160,30 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
     columns(["output", "original", ""], rows, numbers=1)
     if m.outputs > len(meanings):
         story(f"… and {m.outputs - len(meanings):,} more outputs (--outputs)")
+
+
+PART_KEYS = ("columns", "about", "method", "outputs", "share")
+
+
+def _inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
+    """What a bundle file is."""
+    turns = bundle.turns or (None,) * len(bundle.parts)
+    total = sum(t or 0 for t in turns)
+    shares = [None if turn is None else turn / total for turn in turns]
+    each = [(name, "+".join(part.secret.names), part.method, part.outputs, share)
+            for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)]
+    claim = None if bundle.claim is None else bundle.claim.sentence
+    if as_json:
+        document({"file": file, "checksum": bundle.checksum, "method": bundle.method, "claim": claim,
+                  "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
+                  "parts": [dict(zip(PART_KEYS, part, strict=True)) for part in each],
+                  "assuming": None if bundle.claim is None else bundle.claim.assuming, "source": bundle.source})
+        return
+    pairs([("file", str(file)), ("method", bundle.method), ("claims", claim or "nothing"),
+           ("secret", ", ".join(bundle.secret.names)), ("useful", ", ".join(bundle.useful.names))])
+    heading("\nParts")
+    columns(["columns", "about", "method", "outputs", "share of rows"],
+            [[*texts, f"{outputs:,}", percent(share or 1.0)] for *texts, outputs, share in each], numbers=2)
 
 
 @click.command()

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import privacy, sources
+from sfumato import certification, privacy, sources
 from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
-from sfumato.cli.wording import audit_bundle, leak_bundle
-from sfumato.decimals import BITS, SHORT, at_least, at_most, near, share_at_most, sure
+from sfumato.decimals import BITS, SHORT, at_least, at_most, level, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.joint import Joint
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.privacy.measures import Reading
     from sfumato.privacy.overview import LeakageMap, Overview
 
@@ -66,7 +65,7 @@ def leak(
     """
     mechanism = sf.load(file)
     if isinstance(mechanism, sf.Bundle):
-        leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
+        _leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return
     if picture is not None:
         check_target(picture, file, force=force)
@@ -176,6 +175,30 @@ def _reading(reading: Reading) -> Record:
             "witness": {"input": w.input, "other": w.other, "output": w.output}}
 
 
+def _leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
+    """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
+    if at_a_distribution:
+        raise InputError(
+            "measures at a distribution are about one table of all columns, which a bundle never builds",
+            next="Leave out --joint and --map. Its levels hold whatever the distribution is.",
+        )
+
+    def levels(made: Mechanism | Bundle) -> tuple[float, float]:
+        found = [x.ratio for x in (certification.anywhere(made), certification.about_record(made))]
+        return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
+
+    rows = [("all answers of a row", *levels(bundle)), *(
+        (name, *levels(part)) for name, part in zip(bundle.names, bundle.parts, strict=True)
+    )]
+    if as_json:
+        keys = ("answers", "secret", "record")
+        document({"file": file, "claim": None if bundle.claim is None else bundle.claim.sentence,
+                  "levels": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    story("What answers tell in nats, whatever the distribution: about the secret, and about everything that is read.")
+    columns(["answers", "secret", "all that is read"], [[name, level(s), level(x)] for name, s, x in rows], numbers=2)
+
+
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--released", type=Location(), metavar="TABLE",
@@ -212,7 +235,7 @@ def audit(
                 "is a bundle: its sampler is attacked part by part, at the level that each claims",
                 next="Leave out --released, --truth and --epsilon.", where=file,
             )
-        audit_bundle(file, mechanism, records, risk, seed, as_json)
+        _audit_bundle(file, mechanism, records, risk, seed, as_json)
         return
     with progress(f"attacking {file.name}"):
         options: Options = {"epsilon": epsilon, "risk": risk, "seed": seed}
@@ -293,3 +316,27 @@ def _audit_document(file: Path, found: Audit) -> Record:
         },
         "guessing": None if g is None else {"leakage": g.leakage, "accuracy": g.accuracy, "blind": g.blind},
     }
+
+
+def _audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
+    """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
+    count = len(bundle.parts)
+    with progress(f"attacking {file.name}"):
+        each = max(1000, records // count)
+        made = [sf.audit(part, records=each, risk=risk / count, seed=seed) for part in bundle.parts]
+    refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
+    rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
+            for j in found.judgements]
+    if as_json:
+        keys = ("part", "claimed", "found", "refuted")
+        document({"file": file, "records": sum(x.records for x in made), "risk": risk, "refuted": bool(refuted),
+                  "parts": [dict(zip(keys, row, strict=True)) for row in rows]})
+    else:
+        story(f"{sum(x.records for x in made):,} records, risk {risk:g} of refuting anything that is true.")
+        columns(["part", "claimed", "found ≥", ""], [
+            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"]
+            for name, claimed, found, wrong in rows
+        ], numbers=2)
+        story("What is not refuted is not proved: sfumato verify does that.")
+    if refuted:
+        raise ClaimError(f"{file}: the parts {', '.join(refuted)} do not keep what the file says of them.")

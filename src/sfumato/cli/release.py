@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import drawing, releasing, sources
+from sfumato import drawing, ledgers, releasing, reporting, sources
 from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
@@ -29,13 +29,12 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
-from sfumato.cli.wording import release_document, release_lines
-from sfumato.errors import InputError, listed
+from sfumato.errors import InputError, listed, spelled
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
-    from sfumato.frames import Datum
-    from sfumato.releasing import Session, Wishes
+    from sfumato.frames import Datum, Record
+    from sfumato.releasing import Release, Session, Wishes
     from sfumato.releasing.flow import DrawOptions
     from sfumato.sources import Where
 
@@ -152,6 +151,43 @@ def release(
         told = release_document(done) if as_json else release_lines(done)
     show_answer(told)
     return None
+
+
+LISTED_FILES = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # in order
+
+
+def release_lines(done: Release) -> list[tuple[str, str]]:
+    """A release for people."""
+    manifest = done.manifest
+    assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
+    kept = [c.name for c in manifest.columns if c.role == "kept"]
+    lines = [
+        *reporting.lines_of(done.mechanism, done.certificate),
+        ("released", f"{done.rows:,} rows with {listed([c.name for c in manifest.columns])}"),
+    ]
+    if kept:
+        lines.append(("not protected", f"{listed(kept)}: passed through untouched, as asked"))
+    if done.left_out:
+        lines.append(("left out", listed(done.left_out)))
+    if manifest.randomness != "system":
+        lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
+    lines += [("note", note) for note in done.notes]
+    if done.account is not None:
+        lines.append(("ledger", ledgers.account_text(done.account)))
+    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in LISTED_FILES if name in done.files)]
+
+
+def release_document(done: Release) -> Record:
+    """A release for programs."""
+    manifest = done.manifest
+    assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
+    return {
+        **reporting.document_of(done.mechanism, done.certificate), "rows": done.rows,
+        "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": list(done.left_out),
+        "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
+        "notes": [spelled(note, shell=True) for note in done.notes],
+        **({} if done.account is None else {"ledger": dict(done.account)}),
+    }
 
 
 def command_line(ctx: click.Context) -> str:
