@@ -16,9 +16,10 @@ from sfumato import comparing, releasing, reporting, utility
 from sfumato.atomic import as_output_error, check_folder, check_target, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
+    LONGEST_LINE,
     Answer,
     Screen,
-    Ticking,
+    board,
     columns,
     document,
     heading,
@@ -145,7 +146,6 @@ def plan(
 
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
 NO_ADVICE = "None: at this level no method tells anything that could be estimated from. Ask for a larger --epsilon."
-WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
 
 
 def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -210,13 +210,13 @@ def compare(
         _check_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
-    with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
+    with board(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as shown:
         again = 0.0
 
         def early(so_far: Comparison) -> None:
             nonlocal again
             named, lines = _kept_rows(so_far)
-            bar.table(named, lines, numbers=len(named) - 2)
+            shown.table(named, lines, len(named) - 2)
             began = time.monotonic()
             if out is not None and so_far.points and began > again:
                 _saved(so_far, here, out)
@@ -224,7 +224,7 @@ def compare(
 
         found = comparing.compare(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
-            cache=not no_cache, progress=lambda done, of, what: bar.tell(done, what), at_most=at_most, early=early,
+            cache=not no_cache, progress=lambda done, of, what: shown.tell(done, what), at_most=at_most, early=early,
         )
     files = {} if out is None or not found.points else _saved(found, here, out)
     if as_json:
@@ -337,7 +337,7 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def _errors(found: Comparison, at: float) -> None:
     """Standard errors and realised levels at one ε."""
-    wide = width() >= WIDE_WINDOW
+    wide = width() >= LONGEST_LINE
     heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")
     rows = []
     by = {p.method: p for p in found.at(at)}

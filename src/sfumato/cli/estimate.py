@@ -30,7 +30,7 @@ from sfumato.cli.options import (
 from sfumato.decimals import MISSING, near, percent, sure
 from sfumato.errors import InputError
 from sfumato.libraries import numpy as np
-from sfumato.tolerances import AT_A_GLANCE
+from sfumato.tolerances import AT_A_GLANCE, PICTURED
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Column, Floats, Label
@@ -266,9 +266,6 @@ def _show_numbers(name: str, told: Numbers) -> None:
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
-SPAN_WIDTH = 20  # cells of a drawn interval; beyond it takes what the window has left
-
-
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
     """Estimates with their intervals, drawn beside them where somebody looks and there is room."""
     heads = [*names, "estimate", "from", "to"]
@@ -277,7 +274,7 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
         return
     top = max((high for _, _, high in spans), default=1.0)
     taken = [max(map(len, cells)) + 2 for cells in zip(heads, *rows, strict=True)]
-    cells = max(SPAN_WIDTH, width(wide=True) - sum(taken))
+    cells = max(PICTURED, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 

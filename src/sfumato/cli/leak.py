@@ -11,7 +11,7 @@ import click
 import sfumato as sf
 from sfumato import certification, privacy, sources
 from sfumato.atomic import check_target, write_all
-from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
+from sfumato.cli.console import ROOM, columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, level, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
@@ -34,7 +34,6 @@ MEANINGS = {  # of the measures that everybody should see: what one released row
     "mutual information": "what is told, on average",
     "largest total variation": "telling two values apart",
 }
-REASONS = 70  # columns of text from which the inequalities between measures come with their reasons
 
 
 @click.command()
@@ -114,7 +113,7 @@ def _show_few(found: Overview) -> None:
     told = [by_name[name] for name in MEANINGS if name in by_name]
     if told:
         heading(f"\nWhat one released row tells about the {about}")
-        shown = width() >= REASONS
+        shown = width() >= ROOM
         columns(["measure", *(["limits"] if shown else []), "at the data", "at worst"], [
             [line.name, *([MEANINGS[line.name]] if shown else []), _at(line.at_joint, BITS), _worst(line.worst, BITS)]
             for line in told
@@ -133,7 +132,7 @@ def _show_all(found: Overview) -> None:
         ]
         columns(["measure", "at the data", "at the worst prior"], rows, numbers=2)
         heading(f"\nHow the measures relate, about the {about}")
-        told = 5 if width() >= REASONS else 4  # in a narrow window the reasons would be one word a line
+        told = 5 if width() >= ROOM else 4  # in a narrow window the reasons would be one word a line
         columns(["this", "", "is at most", "", "because"][:told], [
             [edge.smaller, near(left, SHORT), edge.larger, near(right, SHORT), edge.reason][:told]
             for edge, left, right in held.sides
