@@ -6,8 +6,9 @@ import ast
 import importlib.resources
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,6 +26,7 @@ from sfumato.processes import listening
 
 if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
+    from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
 
@@ -76,24 +78,14 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     assert isinstance(done.estimate, estimation.Estimate)  # of a single mechanism
-    rows = _compared(done.estimate, sf.datasets.adult("sex", "race"))
+    rows = list(_compared(done.estimate, sf.datasets.adult("sex", "race")))
     if as_json:
-        document({**release_document(done), "estimate": [r._asdict() for r in rows], "demo_table": table})
+        document({**release_document(done), "estimate": rows, "demo_table": table})
         return
-    cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
+    cells = [[percent(x) if isinstance(x, float) else str(x or "not told") for x in row.values()] for row in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
     tell("5. Look at it", f"{files.report} is the page for everyone, {files.tables} opens in a spreadsheet; "
          f"{files.private_report} compares with the truth and is not for publication.")
-
-
-class Compared(NamedTuple):
-    """A share of the true table beside its estimate."""
-    column: str
-    value: str
-    truth: float
-    estimate: float | None
-    low: float
-    high: float
 
 
 def _folder(out: Path, targets: list[Where], force: bool) -> None:
@@ -115,17 +107,17 @@ def _write_table(path: Path, force: bool) -> None:
     write_all({path: text.getvalue()}, replace=force)
 
 
-def _compared(found: Estimate, truth: Joint) -> list[Compared]:
+def _compared(found: Estimate, truth: Joint) -> Iterator[Record]:
     """Estimate beside truth for every value of both variables."""
-    out: list[Compared] = []
     for side, true in ((found.secret, truth.p_secret), (found.useful, truth.p_useful)):
         assert side is not None  # a mechanism that reads the secret
         low, high = side.interval(0.95)
         for i in range(side.p.size):
-            estimate = float(side.p[i]) if side.inversion.identified[i] else None
-            names, value = ", ".join(side.alphabet.names), side.alphabet.text(i)
-            out.append(Compared(names, value, float(true[i]), estimate, float(low[i]), float(high[i])))
-    return out
+            yield {
+                "column": ", ".join(side.alphabet.names), "value": side.alphabet.text(i), "truth": float(true[i]),
+                "estimate": float(side.p[i]) if side.inversion.identified[i] else None, "low": float(low[i]),
+                "high": float(high[i]),
+            }
 
 
 @click.command()
@@ -182,15 +174,10 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
     from sfumato.reproduce import reproduce as run
 
     if not names:
-        if as_json:
-            document({"figures": list(FIGURES)})
-        else:
-            _list(FIGURES)
-        return
+        return document({"figures": list(FIGURES)}) if as_json else _list(FIGURES)
     names = tuple(FIGURES) if names == ("all",) else names
-    for name in names:
-        if name not in FIGURES:
-            raise unknown("a figure", name, FIGURES)
+    if strange := [name for name in names if name not in FIGURES]:
+        raise unknown("a figure", strange[0], FIGURES)
     told: dict[str, str] = {}
     for name in names:
         with progress(f"{name} ({len(told) + 1} of {len(names)})"):
@@ -199,8 +186,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
             click.echo(told[name])
     if page is not None:
         write_page(page, told, out)
-    if as_json:
-        document({"out": out, "verdicts": told})
+    return document({"out": out, "verdicts": told}) if as_json else None
 
 
 def _list(figures: dict[str, str]) -> None:

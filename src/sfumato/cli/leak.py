@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,13 @@ import sfumato as sf
 from sfumato import certification, privacy, sources
 from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import ROOM, columns, document, heading, pairs, progress, story, width
-from sfumato.cli.options import Location, force_option, json_option, read_as, reading
+from sfumato.cli.options import Location, force_option, json_option, read_as, reading, table_source
 from sfumato.decimals import BITS, SHORT, at_least, at_most, level, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
-    from sfumato.cli.options import Options
     from sfumato.frames import Record
-    from sfumato.joint import Joint
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.privacy.measures import Reading
     from sfumato.privacy.overview import LeakageMap, Overview
@@ -68,7 +67,9 @@ def leak(
         return
     if picture is not None:
         check_target(picture, file, force=force)
-    joint = mechanism.joint if table is None else _joint(table, mechanism, read_as(read))
+    joint = mechanism.joint
+    if table is not None:
+        joint = sources.counted(table_source(table, None, **read_as(read)), mechanism.secret, mechanism.useful, {})
     with progress(f"measuring {file.name}"):
         found = privacy.overview(mechanism, joint)
         drawn = None if picture is None and not as_json else privacy.map_of(mechanism, points) if found.lines else None
@@ -76,14 +77,8 @@ def leak(
         _draw(drawn, picture, mechanism, force)
     if as_json:
         document(_document(file, mechanism, found, drawn, picture))
-        return
-    _show(mechanism, found, everything=everything)
-    if picture is not None:
-        story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
-
-
-def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
-    return sources.counted(sf.open_source(table, **read), mechanism.secret, mechanism.useful, {})
+    else:
+        _show(mechanism, found, drawn, picture, everything=everything)
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
@@ -96,7 +91,9 @@ def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -
     write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 
 
-def _show(mechanism: Mechanism, found: Overview, *, everything: bool) -> None:
+def _show(
+    mechanism: Mechanism, found: Overview, drawn: LeakageMap | None, picture: Path | None, *, everything: bool
+) -> None:
     if mechanism.claim is not None:
         story(f"Claimed: {mechanism.claim.sentence}.")
     heading("\nLevels (nats)")
@@ -104,6 +101,8 @@ def _show(mechanism: Mechanism, found: Overview, *, everything: bool) -> None:
     (_show_all if everything else _show_few)(found)
     for note in found.notes:
         story(f"Note: {note}")
+    if picture is not None:
+        story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
 
 def _show_few(found: Overview) -> None:
@@ -161,17 +160,13 @@ def _document(
             {"smaller": e.smaller, "left": left, "larger": e.larger, "right": right, "condition": e.condition,
              "reason": e.reason} for e, left, right in held.sides
         ]} for about, held in found.lattices.items()},
-        "map": None if drawn is None else {
-            "alphas": drawn.alphas, "betas": drawn.betas, "values": drawn.values, "bounds": drawn.bounds,
-        },
+        "map": None if drawn is None else asdict(drawn),
         "notes": list(found.notes), "files": {} if picture is None else {"map": picture},
     }
 
 
 def _reading(reading: Reading) -> Record:
-    w = reading.witness
-    return {"value": reading.value, "bound": reading.bound, "prior": reading.prior,
-            "witness": {"input": w.input, "other": w.other, "output": w.output}}
+    return {"value": reading.value, "bound": reading.bound, "prior": reading.prior, "witness": asdict(reading.witness)}
 
 
 def _leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
@@ -234,22 +229,18 @@ def audit(
                 "is a bundle: its sampler is attacked part by part, at the level that each claims",
                 next="Leave out --released, --truth and --epsilon.", where=file,
             )
-        _audit_bundle(file, mechanism, records, risk, seed, as_json)
-        return
+        return _audit_bundle(file, mechanism, records, risk, seed, as_json)
     with progress(f"attacking {file.name}"):
-        options: Options = {"epsilon": epsilon, "risk": risk, "seed": seed}
-        if released is not None:
-            found = sf.audit(released, mechanism, truth=truth, **options)
-        else:
-            found = sf.audit(mechanism, records=records, **options)
+        box = mechanism if released is None else released
+        found = sf.audit(box, mechanism, truth=truth, epsilon=epsilon, records=records, risk=risk, seed=seed)
     if as_json:
         document(_audit_document(file, found))
     else:
         _show_audit(mechanism, found)
     if found.refuted:
-        raise ClaimError(
-            f"{file}: " + "; ".join(_refutations(mechanism, found)) + f". The risk that this is an error is {risk:g}."
-        )
+        told = "; ".join(_refutations(mechanism, found))
+        raise ClaimError(f"{file}: {told}. The risk that this is an error is {risk:g}.")
+    return None
 
 
 def _refutations(mechanism: Mechanism, found: Audit) -> list[str]:
@@ -303,16 +294,14 @@ def _meaning(found: Audit) -> str:
 
 
 def _audit_document(file: Path, found: Audit) -> Record:
-    c, g = found.conformity, found.guessing
+    g = found.guessing
     return {
         "file": file, "records": found.records, "risk": found.risk, "refuted": found.refuted,
         "judgements": [
             {"notion": j.title, "claimed": j.claimed, "found": j.found, "attack": j.attack, "refuted": j.refuted}
             for j in found.judgements
         ],
-        "conformity": None if c is None else {
-            "p_value": c.p_value, "output": c.output, "input": c.input, "seen": c.seen, "expected": c.expected,
-        },
+        "conformity": None if found.conformity is None else asdict(found.conformity),
         "guessing": None if g is None else {"leakage": g.leakage, "accuracy": g.accuracy, "blind": g.blind},
     }
 

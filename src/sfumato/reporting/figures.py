@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato import certification
 from sfumato.alphabet import Floats
+from sfumato.decimals import capitalised, near, total
+from sfumato.decimals import level as level_text
+from sfumato.mechanism import Bundle
 from sfumato.tolerances import LINES
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.estimation.numbers import Figure
+    from sfumato.mechanism import Mechanism
 
 USUAL_ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
@@ -56,6 +61,21 @@ def placed(witness: tuple[tuple[str, str], ...]) -> str:
     found = dict(witness)
     versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
     return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
+
+
+def consequences(made: Mechanism | Bundle, proof: Certificate) -> Iterator[str]:
+    """What follows from a claim that holds, and what the file tells beside it, in sentences."""
+    if isinstance(made, Bundle):
+        if spent := certification.drawn_for([made])[0]:
+            whole = level_text(total(proof.level, spent))
+            yield f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all."
+        return
+    for told in certification.promises(made, proof):
+        yield f"{capitalised(told.sentence)}."
+    if made.joint is not None and made.joint.noise is not None:
+        yield f"The file: {certification.design_sentence(made.joint.noise)}. {certification.THEOREM}"
+    if exactly := certification.told_exactly(made):
+        yield f"But {exactly}."
 
 
 @dataclass(frozen=True)

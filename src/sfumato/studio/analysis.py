@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.certification import THEOREM, design_sentence, promises, verify
+from sfumato.certification import verify
 from sfumato.certification.certificate import PROVED
-from sfumato.certification.promises import told_exactly
-from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent
+from sfumato.decimals import LEVEL, MISSING, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE
-from sfumato.mechanism import Bundle, load
+from sfumato.mechanism import load
 from sfumato.releasing.writing import output, writer_for
+from sfumato.reporting import consequences
 from sfumato.sources import Source, open_source
 from sfumato.tolerances import LINES
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
 
 FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
 LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
@@ -93,11 +93,7 @@ class Analysis:
         lines = [f"{level(proof.level, LEVEL)}, from the integers in {file}."]
         lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
         lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
-        if not isinstance(made, Bundle):
-            lines += [f"{capitalised(p.sentence)}." for p in promises(made, proof)]
-            if made.joint is not None and made.joint.noise is not None:
-                lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
-            lines += [f"But {exactly}."] if (exactly := told_exactly(made)) else []
+        lines += consequences(made, proof)
         return {"holds": True, "title": f"Holds: {made.claim.sentence if made.claim else proof.title}", "lines": lines}
 
     def estimated(self, source: Source, decode: str | None) -> Record:
