@@ -179,7 +179,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
     if as_json:
         document(_entry_document(entry))
         return
-    delta = book.delta(entry.people)
+    own, delta = certification.drawn_for([book.mechanism(entry.mechanism)])[1], book.delta(entry.people)
     marks = "none: the rows could be read only once" if entry.fingerprints is None else (
         ", ".join(f"{name} {mark[:12]}…" for name, mark in entry.fingerprints.items())
     )
@@ -189,7 +189,8 @@ def show(path: Path, number: int, as_json: bool) -> None:
         *([("settled", entry.settled_at)] if entry.settled_at else [("on the disk", ledgers.evidence(entry).value)]),
         ("promised", entry.claim or "nothing"), ("alone", _number(entry.level)),
         ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"),
-        *([("chance of a label that tells", f"at most δ = {at_most(delta)}")] if delta else []),
+        *([("chance of a label that tells", f"at most δ = {at_most(own)} by this release, and {at_most(delta)} by all "
+            "about these people that count")] if own or delta else []),
         ("budget", _number(entry.budget)), ("mechanism", entry.mechanism),
         ("output", entry.target or "given to a program"),
         ("fingerprints", marks), ("people by", entry.person or "no column: fingerprints are no evidence of values"),
@@ -255,6 +256,10 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
     ])
     story(f"{with_unit(str(len(loaded)), 'release')} of the same rows; the levels are {_basis(whole)}.")
     story(capitalised(whole.sentence))
+    if len({made.secret.names for made in loaded}) < len({made.secret for made in loaded}):
+        names = ", ".join(loaded[0].secret.names)
+        story(f"Labels of {names} differ between the releases, so that levels only add up. Releases that list the same "
+              "ones (sfumato release --labels) are proved together.")
     if out is not None:
         story(f"saved: {out}")
 

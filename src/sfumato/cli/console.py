@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
-from sfumato.decimals import BITS, at_most, near
+from sfumato.decimals import BITS, at_most, capitalised, near
 from sfumato.errors import spelled
 from sfumato.frames import as_json
 from sfumato.libraries import rich
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from sfumato.optimise.budget import Heard
     from sfumato.releasing.notices import Notice, Tell, Total
 
+A_MOMENT = 2.0  # seconds of a search that nobody need be told of
+HOW_LONG = ("this search takes some ten seconds as a rule, and a few minutes on a busy machine. What it finds is then "
+            "weighed, and refused if it is worth next to nothing. --time-limit SECONDS ends it sooner.")
 LONGEST_LINE = 110  # lines of prose longer than this are hard to read
 WORD = 24  # letters of a word that is not broken over lines
 ROOM = 76  # columns of text from which a table has room for a plot, or for a column that explains
@@ -217,12 +221,19 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
 
 @contextlib.contextmanager
 def searching(what: str) -> Iterator[Heard | None]:
-    """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
-    if not watched():
-        yield None
+    """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left. Where it is not
+    a terminal, a line that stays, once it takes longer than a moment."""
+    if watched():
+        with _line(what, rich.progress.TextColumn("{task.fields[told]}", markup=False)) as change:
+            yield lambda *heard: change(told=search_words(*heard))
         return
-    with _line(what, rich.progress.TextColumn("{task.fields[told]}", markup=False)) as change:
-        yield lambda *heard: change(told=search_words(*heard))
+    later = threading.Timer(A_MOMENT, story, [f"{capitalised(what)}: {HOW_LONG}"], {"err": True})
+    later.daemon = True
+    later.start()
+    try:
+        yield None
+    finally:
+        later.cancel()
 
 
 STAGES = {  # what a search is doing, in words

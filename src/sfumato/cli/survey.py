@@ -152,7 +152,8 @@ def _waves(made: Survey) -> list[tuple[str, str]]:
     if made.waves is None:
         return []
     levels = ", ".join(f"{k}: {at_most(made.waves.level(k), BITS)}" for k in (1, 2, 5, 20, 100))
-    return [("waves", f"ε of so many waves: {levels}; of any number: {at_most(made.waves.forever, BITS)}")]
+    forever = at_most(made.waves.forever, BITS)
+    return [("waves", f"ε is at most, for so many waves: {levels}; for any number: {forever}")]
 
 
 mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))
