@@ -251,6 +251,12 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
             "levels": [_row(x) for x in whole.levels], "file": out, "sentence": whole.sentence,
         })
         return
+    _show_composed(whole, loaded)
+    if out is not None:
+        story(f"saved: {out}")
+
+
+def _show_composed(whole: sf.Composition, loaded: list[Mechanism | Bundle]) -> None:
     columns(("about the releases", "together", "sum", "the sum is"), [
         (x.title, at_most(x.level), at_most(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
     ])
@@ -260,8 +266,6 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
         names = ", ".join(loaded[0].secret.names)
         story(f"Labels of {names} differ between the releases, so that levels only add up. Releases that list the same "
               "ones (sfumato release --labels) are proved together.")
-    if out is not None:
-        story(f"saved: {out}")
 
 
 def _basis(whole: sf.Composition) -> str:

@@ -14,6 +14,7 @@ import click
 
 import sfumato as sf
 from sfumato import drawing, estimation, releasing
+from sfumato import reproduce as papers
 from sfumato import studio as studios
 from sfumato.atomic import write_all
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
@@ -143,9 +144,7 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
         click.echo(address)  # on a line of its own, whole
         story("The address works once, in this browser alone. Ctrl-C stops the studio and removes what it held.")
         if not no_browser:
-            import webbrowser
-
-            webbrowser.open(address)
+            click.launch(address)
 
     studios.serve(studios.Studio(None if table is None else table.absolute(), ledger), listening(port), ready)
 
@@ -170,22 +169,20 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
       sfumato reproduce 000-fig2 001-fig3 --out figures
       sfumato reproduce all --out docs/figures --page docs/reproduced.md
     """
-    from sfumato.reproduce import FIGURES, write_page
-    from sfumato.reproduce import reproduce as run
-
+    known = papers.FIGURES
     if not names:
-        return document({"figures": list(FIGURES)}) if as_json else _list(FIGURES)
-    names = tuple(FIGURES) if names == ("all",) else names
-    if strange := [name for name in names if name not in FIGURES]:
-        raise unknown("a figure", strange[0], FIGURES)
+        return document({"figures": list(known)}) if as_json else _list(known)
+    names = tuple(known) if names == ("all",) else names
+    if strange := [name for name in names if name not in known]:
+        raise unknown("a figure", strange[0], known)
     told: dict[str, str] = {}
     for name in names:
         with progress(f"{name} ({len(told) + 1} of {len(names)})"):
-            told[name] = run(name, out, full=full)
+            told[name] = papers.reproduce(name, out, full=full)
         if not as_json:
             click.echo(told[name])
     if page is not None:
-        write_page(page, told, out)
+        papers.write_page(page, told, out)
     return document({"out": out, "verdicts": told}) if as_json else None
 
 

@@ -211,10 +211,16 @@ def verify(file: Path, as_json: bool) -> None:
             f"proved{'; worst at ' + at if at else ''}", next="Do not release with it.", where=file,
         )
     certification.confirm(mechanism)
-    if as_json:
-        return
+    if not as_json:
+        _tell(file, mechanism, found, mechanism.claim.sentence, at)
+
+
+def _tell(
+    file: Path, mechanism: Mechanism | Bundle, found: certification.Certificate, claimed: str, at: str
+) -> None:
+    """A claim that holds, for people: what was proved, where it is worst, and what it means."""
     pairs([
-        ("holds", mechanism.claim.sentence),
+        ("holds", claimed),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
         *([("rests on", found.basis)] if found.basis != certification.PROVED else []),

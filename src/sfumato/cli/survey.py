@@ -124,8 +124,8 @@ def survey(
       sfumato survey questions.toml --out survey.html --language de
       sfumato survey released.mechanism.json --out survey.html
     """
-    wished = {"asks": asks, "protects": protect, "title": title, "once": once, "forever": forever}
-    made = _survey(file, questions, epsilon, wave, {k: v for k, v in wished.items() if v is not None})
+    wished = {"asks": asks, "protects": protect, "title": title, "once": once, "forever": forever, "wave": wave}
+    made = _survey(file, questions, epsilon, {k: v for k, v in wished.items() if v is not None})
     page, mechanism = made.save(out, language=language, collector=collector, force=force)
     claim, size = made.mechanism.claim, page.stat().st_size
     told = "nothing" if claim is None else claim.sentence
@@ -140,12 +140,12 @@ def survey(
         story(f"\nCollect answers with: sfumato collect serve {mechanism}")
 
 
-def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options) -> Survey:
+def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wished: Options) -> Survey:
     if (file is None) == (not asked):
         raise InputError("give a file of questions or a mechanism file, or --question 'NAME: LABEL, LABEL'.")
     if file is None:
-        return surveys.Survey.of_labels([surveys.asked(text) for text in asked], epsilon, wave=wave, **wished)
-    return surveys.Survey.read(file, epsilon=epsilon, wave=wave, **wished)
+        return surveys.Survey.of_labels([surveys.asked(text) for text in asked], epsilon, **wished)
+    return surveys.Survey.read(file, epsilon=epsilon, **wished)
 
 
 def _waves(made: Survey) -> list[tuple[str, str]]:

@@ -131,7 +131,7 @@ def _told(error: float | None) -> float | str | None:
 def _template() -> Template:
     filling = environment(__package__)
     filling.filters.update(
-        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite,
+        percent=percent, number=number, short=short, count=count, trimmed=trimmed,
         points=in_points, most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )

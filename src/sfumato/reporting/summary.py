@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING
 
 from sfumato.certification import Certificate, promises
@@ -77,9 +77,7 @@ def document_of(made: Mechanism | Bundle, proof: Certificate) -> Record:
                           for c in proof.also]
     return {
         **told, "claim": {**claim, "also": also}, "promises": [asdict(one) for one in promises(made, proof)],
-        "bits": None if cost is None else {
-            "kept": cost.kept, "whole": cost.whole, "ceiling": cost.ceiling, "nmi": cost.share
-        },
+        "bits": None if cost is None else dict(zip(("kept", "whole", "ceiling", "nmi"), astuple(cost), strict=True)),
         "design_data": _design_document(made, cells),
     }
 

@@ -231,8 +231,8 @@ class Roles:
         """Whether there is something to protect and something to keep informative."""
         return bool(self.secret and self.useful)
 
-    def wishes(self, epsilon: float) -> Wishes:
-        """What `sfumato release` would be asked with these columns."""
+    def wishes(self, epsilon: float = 1.0) -> Wishes:
+        """What `sfumato release` would be asked with these columns, at any level where only they are asked about."""
         return Wishes(
             self.secret, self.useful, epsilon, bins=dict(self.bins) or None, rare=dict(self.rare) or None,
             missing=self.missing, columns="one", design="auto", at_most=usual_cap(epsilon),

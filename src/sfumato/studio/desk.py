@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Asked
 
 Tell = Callable[..., None]
-ANY = 1.0  # a level, where only columns are asked about
 TWO = ("yes", "no")  # labels of a secret of which none were told
 
 
@@ -100,7 +99,7 @@ class Desk:
         """The useful columns that the command line would take beside a secret of two values: how many there are is
         told by nobody yet."""
         source, roles = self._source(), Roles.of(choice, self._source().columns)
-        wishes = replace(roles.wishes(ANY), useful=(), labels=dict.fromkeys(roles.secret, TWO))
+        wishes = replace(roles.wishes(), useful=(), labels=dict.fromkeys(roles.secret, TWO))
         wishes = cut(source, wishes, roles.keep, exact=False)
         other = [c for c in source.columns if c not in roles.secret and c not in roles.keep]
         return list(useful_columns(source, wishes, other).useful)
@@ -120,7 +119,7 @@ class Desk:
                 f"about {near(rows / cells, 2)} rows in each"}
 
     def _size(self, name: str, roles: Roles) -> int:
-        card, wishes = self.cards[name], roles.wishes(ANY)
+        card, wishes = self.cards[name], roles.wishes()
         edges = card.usual_edges if name not in roles.bins and name not in roles.rare else None
         ruled = replace(wishes, bins={**(wishes.bins or {}), **({name: edges} if edges else {})})
         return size_of(card.labels, ruled, name, card.rows) or card.distinct or 1
@@ -152,7 +151,7 @@ class Desk:
     def _counted(self, roles: Roles, epsilon: float) -> Counted:
         """The table of counts, with what looks odd in it. What is told of its labels is found out once."""
         source, heard = self._source(), Heard(self.tell)
-        wishes = cut(source, roles.wishes(ANY), roles.keep, exact=False)
+        wishes = cut(source, roles.wishes(), roles.keep, exact=False)
         if (known := self.tables.get(repr(wishes))) is None:
             told = learnt(source, replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon)), None, source.path)
             joint = tabulated(source, told.wishes, listener=heard)
@@ -275,5 +274,3 @@ def _account(more: Asked) -> Account:
     if not ledger:
         raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
     return Account(Ledger(ledger), people, budget)
-
-
