@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sfumato.releasing.notices import Notice, Tell, Total
 
 A_MOMENT = 2.0  # seconds of a search that nobody need be told of
-HOW_LONG = ("this search takes some ten seconds as a rule, and a few minutes on a busy machine. What it finds is then "
-            "weighed, and refused if it is worth next to nothing. --time-limit SECONDS ends it sooner.")
+HOW_LONG = ("this search takes some ten seconds as a rule, and a few minutes on a busy machine. A release of what it "
+            "finds is refused where it would be worth next to nothing. --time-limit SECONDS ends it sooner.")
 LONGEST_LINE = 110  # lines of prose longer than this are hard to read
 WORD = 24  # letters of a word that is not broken over lines
 ROOM = 76  # columns of text from which a table has room for a plot, or for a column that explains

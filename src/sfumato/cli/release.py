@@ -12,7 +12,7 @@ import click
 
 import sfumato as sf
 from sfumato import drawing, ledgers, releasing, reporting, sources
-from sfumato.cli import Grouped
+from sfumato.cli import GROUPS, Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
     Location,
@@ -43,14 +43,11 @@ NOT_ATOMIC = (
     "discard what was written."
 )
 DESIGN_OPTIONS = (
-    "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
-    "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming", "tables", "design", "design_epsilon", "public", "delta", "at_most", "releases",
-    "counts_in",
+    *GROUPS["The promise"], *GROUPS["What the mechanism is designed from"], *GROUPS["How it is designed"],
+    "bins", "numbers", "labels", "rare", "missing", "unseen", "tables",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher",
           "counts_in"}
-LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
 @click.command(cls=Grouped)
@@ -190,14 +187,21 @@ def release_document(done: Release) -> Record:
     }
 
 
+def _given(ctx: click.Context) -> dict[str, str]:
+    """What was said on the command line, by its name, and how it is spelled."""
+    said = click.core.ParameterSource.COMMANDLINE
+    return {str(p.name): max(p.opts, key=len) for p in ctx.command.params
+            if ctx.get_parameter_source(str(p.name)) == said}
+
+
 def command_line(ctx: click.Context) -> str:
     """The command as a reader may see it: names of files without folders, nothing that is for its publisher alone."""
-    words = ["sfumato", ctx.info_name or "release"]
+    words, given = ["sfumato", ctx.info_name or "release"], _given(ctx)
     for parameter in ctx.command.params:
         name, value = str(parameter.name), ctx.params.get(str(parameter.name))
-        if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE or name in UNTOLD:
+        if name not in given or name in UNTOLD:
             continue
-        option = [max(parameter.opts, key=len)] if isinstance(parameter, click.Option) else []
+        option = [given[name]] if isinstance(parameter, click.Option) else []
         if isinstance(parameter, click.Option) and parameter.is_flag:
             words += option
             continue
@@ -244,10 +248,10 @@ def _account(table: Where, asked: releasing.Account, ledger: Path | None, *, pla
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
     """What standard input and output cannot do."""
-    given = {n for n in ctx.params if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE}
+    given = _given(ctx)
     if "form" in given and not (comes or goes):
         raise click.UsageError("--format is for standard input and output (-); files say theirs by their suffix.")
-    if comes and ("private_report" in given or not given & {"mechanism", "design_from"}):
+    if comes and ("private_report" in given or not given.keys() & {"mechanism", "design_from"}):
         raise click.UsageError(
             "standard input (-) can be read only once: give a --mechanism or --design-from, and no --private-report."
         )
@@ -255,9 +259,9 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
         raise click.UsageError(
             "a pipe has no place for the files of a design: make them with sfumato design, and give --mechanism FILE."
         )
-    beside = sorted(given & {"report", "private_report", "partition", "as_json", "force", *LEDGER_OPTIONS})
-    if goes and beside:
-        names = listed([f"--{'json' if n == 'as_json' else n.replace('_', '-')}" for n in beside])
+    files = {"report", "private_report", "partition", "as_json", "force", *GROUPS["Releasing more than once"]}
+    if goes and (beside := sorted(given.keys() & files)):
+        names = listed([given[name] for name in beside])
         raise click.UsageError(f"with --out - nothing but rows is written; leave out {names}.")
 
 
@@ -267,11 +271,9 @@ def _wishes(
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:
-        given = [n for n in DESIGN_OPTIONS if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE]
-        if given:
-            spelled = {p.name: p.opts[0] for p in ctx.command.params}
-            names = listed([spelled[n] for n in given])
-            raise click.UsageError(f"--mechanism is a finished design; leave out {names}.")
+        given = _given(ctx)
+        if odd := [given[name] for name in DESIGN_OPTIONS if name in given]:
+            raise click.UsageError(f"--mechanism is a finished design; leave out {listed(odd)}.")
         return None
     if not secret:
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")

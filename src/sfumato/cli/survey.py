@@ -153,7 +153,7 @@ def _waves(made: Survey) -> list[tuple[str, str]]:
         return []
     levels = ", ".join(f"{k}: {at_most(made.waves.level(k), BITS)}" for k in (1, 2, 5, 20, 100))
     forever = at_most(made.waves.forever, BITS)
-    return [("waves", f"ε is at most, for so many waves: {levels}; for any number: {forever}")]
+    return [("waves", f"ε at most, of so many waves: {levels}; of any number: {forever}")]
 
 
 mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))

@@ -26,7 +26,7 @@ from sfumato.releasing.session import Session
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
-from sfumato.studio.analysis import Analysis, Given
+from sfumato.studio.analysis import Analysis
 from sfumato.studio.cards import Card, Roles, cards_of, command, design_of, python
 from sfumato.studio.levels import Levels, guessed_from, of_before, shown
 
@@ -221,28 +221,29 @@ class Desk:
 
     def analyse(self, paths: list[str], decode: str | None) -> Record:
         """Verify somebody's release, and estimate from it."""
-        self.analysis = Analysis.opened(Given.of(map(Path, paths)))
+        self.analysis = Analysis.opened(map(Path, paths))
         self.tell(busy={"what": "verifying"})
-        verdict = self.analysis.verdict()
+        verdict, source = self.analysis.verdict(), self.analysis.source
         self.tell(verdict=verdict)
-        source = self.analysis.source()
         if source is None or not verdict["holds"]:
-            return {"verdict": verdict, "estimate": None, "name": self.analysis.given.mechanism.name}
+            return {"verdict": verdict, "estimate": None, "name": self.analysis.file.name}
         with Heard(self.tell).step(f"estimating from {source.name}", source.expected, rows=True) as told:
             found = self.analysis.estimated(source.watched(told), decode or None)
         return {"verdict": verdict, "estimate": found, "name": source.name}
 
     def ask(self, kind: str, names: list[str]) -> Record:
         """A table or odds ratios of the release that is being analysed."""
-        if self.analysis is None:
-            raise InputError("open a release first.")
-        return {"kind": kind, **(self.analysis.odds(names) if kind == "odds" else self.analysis.table(names))}
+        asked = self._analysis()
+        return {"kind": kind, **(asked.odds(names) if kind == "odds" else asked.table(names))}
 
     def synthesise(self, rows: int, to: str) -> str:
         """Synthetic records in a file."""
+        return str(self._analysis().synthetic(rows, Path(to)))
+
+    def _analysis(self) -> Analysis:
         if self.analysis is None:
             raise InputError("open a release first.")
-        return str(self.analysis.synthetic(rows, Path(to)))
+        return self.analysis
 
     def _plan(self, epsilon: float, made: bytes | None) -> Plan:
         levels = self._levels()

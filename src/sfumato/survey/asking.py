@@ -7,6 +7,7 @@ least errors of the one-question tables that can be estimated, by ε and the num
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tomllib
@@ -21,6 +22,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import check_target, write_all
+from sfumato.bundles.answers import Answer
 from sfumato.certification import seal
 from sfumato.composing import Waves, waves
 from sfumato.designers import design
@@ -29,9 +31,9 @@ from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.estimation.models import model_of
 from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
-from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
+from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
 from sfumato.mechanism.law import MOST_BITS as TURN_BITS
-from sfumato.mechanism.subset_laws import ORDERS, incidence
+from sfumato.mechanism.subset_laws import ORDERS
 from sfumato.survey.survey_page import page_of, parts_of, words_in
 from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 from sfumato.uncertainty import Anything
@@ -291,23 +293,19 @@ def _laws(k: int, epsilon: float, secret: bool) -> Iterator[tuple[Law, str]]:
     yield response(rows, useful, math.expm1(epsilon)), "grr"
     if not secret:
         yield Unary(1, k, 0.5, 1 / (e + 1)), "oue"
-        for order in ORDERS:
-            if k > order + 1 and (blocks := _blocks(1, k, order, e, 1.0, 0.0)) is not None:
-                yield blocks, "blocks"
+        yield from ((law, "blocks") for law in _blocks(1, k, epsilon))
     size = max(1, round(k / (e + 1)))  # of the sets: Ye and Barg 2018
     if size > 1 and math.comb(k, size) * k <= PAGE_CELLS:
         q = np.array([[e if x in held else 1.0 for x in range(k)] for held in combinations(range(k), size)])
         yield Table(q / q.sum(0), rows), "subset"
 
 
-def _blocks(rows: int, useful: int, order: int, inside: float, outside: float, other: float) -> Blocks | None:
-    try:
-        held = incidence(useful, order)
-    except InputError:
-        return None
-    many, d = len(held), int(held[:, 0].sum())
-    total = d * inside + (many - d) * outside + (rows - 1) * many * other
-    return Blocks(rows, useful, order, inside / total, outside / total, other / total)
+def _blocks(rows: int, useful: int, epsilon: float) -> Iterator[Law]:
+    """Answers with blocks of useful values, of every order that there is for so many."""
+    for order in ORDERS:
+        if useful > order + 1:
+            with contextlib.suppress(InputError):  # no blocks of this order
+                yield Answer(rows, useful, epsilon, order).law()
 
 
 def _about_secret(questions: Sequence[Question], epsilon: float) -> Iterator[Mechanism]:
@@ -316,9 +314,8 @@ def _about_secret(questions: Sequence[Question], epsilon: float) -> Iterator[Mec
     within = Anything(Joint.uniform(secret, useful))
     for method in ("srr", "grr"):
         yield replace(design(within, epsilon, method).mechanism, source="unstated")
-    for order in ORDERS:
-        law = _blocks(secret.size, useful.size, order, math.exp(epsilon), math.exp(-epsilon), 1.0)
-        if law is not None and useful.size > order + 1 and law.outputs * secret.size * useful.size <= 40 * PAGE_CELLS:
+    for law in _blocks(secret.size, useful.size, epsilon):
+        if law.outputs * secret.size * useful.size <= 40 * PAGE_CELLS:
             made = _sealed(law, secret, useful, "both", "blocks", Claim("rldp", epsilon, within))
             yield replace(made, joint=within.joint)
 
