@@ -48,7 +48,7 @@ def comparing() -> list[Row]:
 def _begun(cache: str, *more: str) -> subprocess.Popen[bytes]:
     env = {**os.environ, "XDG_CACHE_HOME": cache}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # as an installed package has it
-    return subprocess.Popen([sys.executable, "-m", "sfumato.cli", *COMPARE, *more], stdout=subprocess.DEVNULL,
+    return subprocess.Popen([sys.executable, "-m", "sfumato", *COMPARE, *more], stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, env=env)
 
 

@@ -47,7 +47,7 @@ class Studio:
 
     def __init__(self, *arguments: str, most: int | None = None, **environment: str):
         home = str(Path(sf.__file__).parent.parent)
-        usual = ["-m", "sfumato.cli", "studio", "--no-browser", *arguments]
+        usual = ["-m", "sfumato", "studio", "--no-browser", *arguments]
         self.process = subprocess.Popen(
             [sys.executable, *(usual if most is None else ["-c", SMALL, str(most)])], stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": home, "COLUMNS": "200", **environment},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import joints, mechanisms, sealed
@@ -378,3 +379,26 @@ def test_levels_over_sets_of_several_releases_say_whose_they_are_and_the_worst_c
     assert len(set(titles)) == len(titles)
     over = [x.level for x in whole.levels if x.over_a_set and not x.assumed]
     assert len(over) == 2 and f"factor of at most {at_most(math.exp(max(over)), 3)}" in whole.sentence
+
+
+def test_what_is_only_bounded_is_not_said_to_be_told():
+    made = sf.design(sf.ChiSquareBall(sf.datasets.adult("sex", "race")), 1.0, "srr").mechanism
+    blunt = sf.design(sf.ChiSquareBall(sf.datasets.adult("sex", "race")), 20.0, "srr").mechanism
+
+    bounded, listed = sf.compose(*[made] * 52), sf.compose(blunt, blunt)
+
+    assert not bounded.exact and "may tell the secret: all that is proved" in bounded.sentence
+    assert listed.exact and "these 2 releases together tell the secret: odds about it may change" in listed.sentence
+
+
+def test_releases_with_other_labels_of_the_secret_are_told_how_to_have_the_same(tmp_path):
+    for name, last in (("x", "none"), ("y", "flu")):
+        column = Column.of("diagnosis", ["cold", "other", last])
+        joint = sf.Joint.from_counts([[30, 40], [50, 60], [20, 20]], Alphabet.of(column), ["no", "yes"])
+        sf.design(sf.ChiSquareBall(joint), 1.0, "srr").mechanism.save(tmp_path / f"{name}.json")
+
+    apart, alike = (CliRunner().invoke(cli, ["compose", *(str(tmp_path / f"{x}.json") for x in names)]).output
+                    for names in ("xy", "xx"))
+
+    assert "Labels of diagnosis differ between the releases" in " ".join(apart.split()) and "--labels" in apart
+    assert "Labels of diagnosis" not in alike

@@ -126,7 +126,7 @@ def test_parquet_holds_cells_as_they_are(mechanism, tmp_path):
 def test_pipes_guard_too(mechanism, tmp_path):
     file = mechanism.save(tmp_path / "m.json")
     given_rows = table(rows())
-    command = [sys.executable, "-m", "sfumato.cli", "release", "-", "--mechanism", file, "--out", "-", "--keep", "note"]
+    command = [sys.executable, "-m", "sfumato", "release", "-", "--mechanism", file, "--out", "-", "--keep", "note"]
     seen = {}
     for words in ((), ("--raw-cells",)):
         done = subprocess.run([*command, *words], input=given_rows, capture_output=True, check=True)

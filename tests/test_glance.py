@@ -58,7 +58,7 @@ def test_no_guess_is_righter_than_the_first_screen_says(joint, epsilon, method):
     except sf.InputError:
         return  # this method has no calibration for this table
     q = np.asarray(made.mechanism.matrix).reshape(-1, *joint.shape)
-    guessers = facts_of(made.mechanism, made.certificate).glance.guessers
+    guessers = facts_of(made.mechanism, made.certificate).guessers
     if not guessers:
         return
     by_statistics = np.einsum("ysu,su->ys", q, joint.p).max(axis=1).sum()
@@ -103,7 +103,7 @@ def test_the_page_says_who_made_it_when_and_how_without_paths(tmp_path):
 def test_a_release_worth_little_says_so_in_red():
     joint = datasets.adult("occupation", "education")
     made = sf.design(sf.ChiSquareBall(joint), 0.5, "srr")
-    worth = facts_of(made.mechanism, made.certificate).glance.worth
+    worth = facts_of(made.mechanism, made.certificate).worth
 
     assert worth.little and worth.share < 0.1
     assert re.search(r'class="big alarm"', public_report(made.mechanism, made.certificate))

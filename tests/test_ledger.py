@@ -397,3 +397,20 @@ def test_the_commands_enter_refuse_list_show_and_settle(tmp_path):
     assert shown["state"] == "delivered" and shown["target"].endswith("1.csv")
     assert isinstance(run("ledger", "settle", "1", *where, code=2).exception, sf.InputError)
     assert isinstance(run(*road, "--out", tmp_path / "3.csv", "--budget", "1", code=2).exception, sf.InputError)
+
+
+def test_the_ledger_tells_the_chance_of_one_release_from_that_of_all(tmp_path):
+    rng = np.random.default_rng(0)
+    pacsv.write_csv(pa.table({name: rng.choice(list("ab"), 20_000) for name in ("s", "u", "v")}), tmp_path / "p.csv")
+    said = []
+    for name in ("u", "v"):
+        said.append(CliRunner().invoke(cli, [
+            "release", str(tmp_path / "p.csv"), "--secret", "s", "--useful", name, "--epsilon", "1", "--method", "srr",
+            "--people", "us", "--out", str(tmp_path / f"{name}.csv"),
+        ], catch_exceptions=False).output)
+    shown = CliRunner().invoke(cli, ["ledger", "show", "1", "--ledger", str(tmp_path / "sfumato.ledger")]).output
+    own = json.loads((tmp_path / "u.mechanism.json").read_text())["design"]["noise"]["delta"]
+
+    assert own == 1e-9 and "at most δ = 1e-09 by this release, and 2e-09 by all" in " ".join(shown.split())
+    assert all("another release may find other labels of s" in " ".join(x.split()) for x in said)
+    assert all("(--labels)" in x for x in said)

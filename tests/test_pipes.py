@@ -73,7 +73,7 @@ def test_arrow_through_a_pipe(mechanism):
 
 def test_rows_leave_a_pipe_before_the_last_has_come(mechanism):
     head, *body = csv_of(rows(300_000)).splitlines(keepends=True)
-    command = [sys.executable, "-m", "sfumato.cli", "release", "-", "--mechanism", mechanism, "--out", "-"]
+    command = [sys.executable, "-m", "sfumato", "release", "-", "--mechanism", mechanism, "--out", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         def feed():
             child.stdin.write(head + b"".join(body))
@@ -92,7 +92,7 @@ def test_rows_leave_a_pipe_before_the_last_has_come(mechanism):
 
 def test_a_reader_that_leaves_ends_the_release_quietly(mechanism, tmp_path):
     (tmp_path / "in.csv").write_bytes(csv_of(rows(200_000)))
-    command = [sys.executable, "-m", "sfumato.cli", "release", tmp_path / "in.csv", "--mechanism", mechanism, "--out", "-"]
+    command = [sys.executable, "-m", "sfumato", "release", tmp_path / "in.csv", "--mechanism", mechanism, "--out", "-"]
     with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout.readline() == b"ill,town\n"
         child.stdout.close()
@@ -115,7 +115,7 @@ def test_a_full_disk_behind_a_pipe_is_said(mechanism, tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     (tmp_path / "in.csv").write_bytes(csv_of(rows(2000)))
-    command = [sys.executable, "-m", "sfumato.cli", "release", tmp_path / "in.csv", "--mechanism", mechanism, "--out", "-"]
+    command = [sys.executable, "-m", "sfumato", "release", tmp_path / "in.csv", "--mechanism", mechanism, "--out", "-"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(list(map(str, command)), stdout=full, stderr=subprocess.PIPE, text=True)
 

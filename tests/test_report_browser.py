@@ -147,7 +147,7 @@ def test_the_comparison_is_read_by_pointing_and_by_keyboard_and_fits(opened):
 
 
 def test_dots_are_the_numbers_beside_them(opened, facts):
-    guessers = facts.glance.guessers
+    guessers = facts.guessers
     page = opened("race")
     for i, who in enumerate(guessers):
         figure = page.locator("#answer-attacker figure").nth(i)

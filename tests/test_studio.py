@@ -232,7 +232,7 @@ def test_levels_of_a_choice_that_counts_no_more_are_never_searched():
 
 
 def test_a_visit_that_nobody_looks_at_is_forgotten_and_one_that_is_loaded_anew_is_not(monkeypatch):
-    monkeypatch.setattr(server, "IDLE", 0.02)
+    monkeypatch.setattr(server, "SERVING", server.Serving(idle=0.02))
 
     async def walk():
         studio = server.Studio()

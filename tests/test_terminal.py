@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -98,3 +99,16 @@ def test_a_manifest_names_the_file_to_verify_and_a_wrong_method_the_right_ones(t
 
     assert said.exit_code == 4 and "out.mechanism.json" in said.output
     assert "is not a method" in other.output
+
+
+def test_a_search_that_nobody_watches_says_in_a_line_what_is_going_on(monkeypatch, capsys):
+    with console.searching("designing for 180 cells"):
+        pass
+    assert capsys.readouterr().err == ""
+
+    monkeypatch.setattr(console, "A_MOMENT", 0.01)
+    with console.searching("designing for 180 cells"):
+        time.sleep(0.5)
+    told = " ".join(capsys.readouterr().err.split())
+
+    assert told.startswith("Designing for 180 cells: this search takes") and "--time-limit" in told

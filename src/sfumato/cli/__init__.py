@@ -62,7 +62,7 @@ EXIT_CODES = {
     130: "interrupted (Ctrl-C)",
     143: "terminated",
 }
-BUG, INTERRUPTED, TERMINATED = 70, 130, 143
+BUG, INTERRUPTED, TERMINATED = 70, 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 
 class Terminated(BaseException):

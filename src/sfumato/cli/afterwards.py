@@ -11,10 +11,10 @@ import click
 import sfumato as sf
 from sfumato import certification, drawing, estimation, ledgers, releasing, reporting
 from sfumato.atomic import check_target
-from sfumato.cli.console import columns, document, pairs, progress, story
-from sfumato.cli.estimate import mechanism_of
+from sfumato.cli.console import columns, document, pairs, progress, show_answer, story
+from sfumato.cli.estimate import checked_confidence, mechanism_of
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
-from sfumato.decimals import LEVEL, at_most, capitalised, level
+from sfumato.decimals import LEVEL, at_most, capitalised, level, with_unit
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def report(
       sfumato report released.mechanism.json --released released.csv --out page.html
       sfumato report m.json --out m.html
     """
-    if not 0 < confidence < 1:
-        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
+    checked_confidence(confidence)
     mechanism = sf.load(file)
     for given in (file, released):
         check_target(out, given, force=force)
@@ -62,21 +61,16 @@ def report(
         reporting.write_reports(
             out, mechanism, proof, found, manifest=manifest, title=title, level=confidence, file=file.name, force=force
         )
-    if as_json:
-        document({
-            "file": file, "released": released, "rows": None if found is None else found.n,
-            "level": None if proof is None else proof.level, "holds": proof is not None and proof.holds,
-            "files": {"report": out},
-        })
-    else:
-        pairs([
-            ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
-            *([("proved", level(proof.level, LEVEL))] if proof is not None and proof.holds else []),
-        ])
-    if proof is not None and not proof.holds:
-        raise ClaimError(
-            f"claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved", where=file
-        )
+    holds = proof is not None and proof.holds
+    show_answer({
+        "file": file, "released": released, "rows": None if found is None else found.n,
+        "level": None if proof is None else proof.level, "holds": holds, "files": {"report": out},
+    } if as_json else [
+        ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
+        *([("proved", level(proof.level, LEVEL))] if proof is not None and holds else []),
+    ])
+    if mechanism.claim is not None and not holds:
+        raise ClaimError(f"claims {mechanism.claim.sentence}, which was not proved", where=file)
 
 
 def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | BundleEstimate | None, Manifest | None]:
@@ -185,7 +179,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
     if as_json:
         document(_entry_document(entry))
         return
-    delta = book.delta(entry.people)
+    own, delta = certification.drawn_for([book.mechanism(entry.mechanism)])[1], book.delta(entry.people)
     marks = "none: the rows could be read only once" if entry.fingerprints is None else (
         ", ".join(f"{name} {mark[:12]}…" for name, mark in entry.fingerprints.items())
     )
@@ -195,7 +189,8 @@ def show(path: Path, number: int, as_json: bool) -> None:
         *([("settled", entry.settled_at)] if entry.settled_at else [("on the disk", ledgers.evidence(entry).value)]),
         ("promised", entry.claim or "nothing"), ("alone", _number(entry.level)),
         ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"),
-        *([("chance of a label that tells", f"at most δ = {at_most(delta)}")] if delta else []),
+        *([("chance of a label that tells", f"at most δ = {at_most(own)} by this release, and {at_most(delta)} by all "
+            "about these people that count")] if own or delta else []),
         ("budget", _number(entry.budget)), ("mechanism", entry.mechanism),
         ("output", entry.target or "given to a program"),
         ("fingerprints", marks), ("people by", entry.person or "no column: fingerprints are no evidence of values"),
@@ -256,17 +251,29 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
             "levels": [_row(x) for x in whole.levels], "file": out, "sentence": whole.sentence,
         })
         return
-    names = ("about the releases", "together", "sum", "the sum is")
-    columns(names, [
-        (x.title, at_most(x.level), at_most(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
-    ])
-    how = "exact" if whole.exact else "bounds: joint outputs are too many to list, or labels differ"
-    if whole.exact and not all(x.exact for x in whole.levels):
-        how = "exact, but for the first, which adds levels and is a bound"
-    story(f"{len(loaded)} release{'' if len(loaded) == 1 else 's'} of the same rows; the levels are {how}.")
-    story(capitalised(whole.sentence))
+    _show_composed(whole, loaded)
     if out is not None:
         story(f"saved: {out}")
+
+
+def _show_composed(whole: sf.Composition, loaded: list[Mechanism | Bundle]) -> None:
+    columns(("about the releases", "together", "sum", "the sum is"), [
+        (x.title, at_most(x.level), at_most(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
+    ])
+    story(f"{with_unit(str(len(loaded)), 'release')} of the same rows; the levels are {_basis(whole)}.")
+    story(capitalised(whole.sentence))
+    if len({made.secret.names for made in loaded}) < len({made.secret for made in loaded}):
+        names = ", ".join(loaded[0].secret.names)
+        story(f"Labels of {names} differ between the releases, so that levels only add up. Releases that list the same "
+              "ones (sfumato release --labels) are proved together.")
+
+
+def _basis(whole: sf.Composition) -> str:
+    """Whether the levels of a composition are known exactly."""
+    if not whole.exact:
+        return "bounds: joint outputs are too many to list, or labels differ"
+    return "exact" if all(x.exact for x in whole.levels) else (
+        "exact, but for the first, which adds levels and is a bound")
 
 
 def _row(x: Level) -> Record:

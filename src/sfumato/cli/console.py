@@ -6,49 +6,43 @@ import contextlib
 import json
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
-from sfumato.decimals import BITS, at_most, near
+from sfumato.decimals import BITS, at_most, capitalised, near
 from sfumato.errors import spelled
 from sfumato.frames import as_json
 from sfumato.libraries import rich
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.live import Live
-    from rich.progress import Progress, TaskID
+    from rich.progress import ProgressColumn
 
     from sfumato.frames import Record
     from sfumato.optimise.budget import Heard
     from sfumato.releasing.notices import Notice, Tell, Total
 
+A_MOMENT = 2.0  # seconds of a search that nobody need be told of
+HOW_LONG = ("this search takes some ten seconds as a rule, and a few minutes on a busy machine. A release of what it "
+            "finds is refused where it would be worth next to nothing. --time-limit SECONDS ends it sooner.")
 LONGEST_LINE = 110  # lines of prose longer than this are hard to read
+WORD = 24  # letters of a word that is not broken over lines
+ROOM = 76  # columns of text from which a table has room for a plot, or for a column that explains
 
 
 def screen(*, err: bool = False, wide: bool = False) -> rich.console.Console:
     """A console on stdout or stderr as they are now; plain when piped. Tables are `wide` and use the whole window."""
-    console = rich.console.Console(file=sys.stderr if err else sys.stdout, highlight=False, emoji=False, markup=False)
-    return console if wide or console.width <= LONGEST_LINE else rich.console.Console(
-        file=console.file, highlight=False, emoji=False, markup=False, width=LONGEST_LINE
-    )
-
-
-def show(content: RenderableType, *, err: bool = False, wide: bool = False) -> None:
-    """Print something of rich; lines are not padded when they go to a file or a pipe."""
-    console = screen(err=err, wide=wide)
-    if console.is_terminal:
-        console.print(content)
-        return
-    with console.capture() as captured:
-        console.print(content)
-    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
-    console.file.write(text)
-    console.file.flush()
+    stream = sys.stderr if err else sys.stdout
+    console = rich.console.Console(file=stream, highlight=False, emoji=False, markup=False)
+    if not wide:
+        console.width = min(console.width, LONGEST_LINE)
+    return console
 
 
 def written(text: str, style: str = "") -> rich.text.Text:
@@ -65,59 +59,68 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
 
 
-def notice(told: Notice) -> None:
-    """A box on stderr that cannot be missed."""
-    if ALONE:
-        story(f"\n{told.title}\n" + spelled("\n".join(told.paragraphs), shell=True) + "\n", err=True)
-        return
+def _show(
+    lines: Callable[[int], list[str] | None], content: Callable[[], RenderableType], *, err: bool = False,
+    wide: bool = False,
+) -> None:
+    """Lines for a file or a pipe, which need no rich; what rich makes of it at a terminal, and where lines do not do.
+    """
+    stream = sys.stderr if err else sys.stdout
+    room = window(stream)
+    made = None if room is None else lines(room if wide else min(room, LONGEST_LINE))
+    if made is None:
+        console = screen(err=err, wide=wide)
+        if console.is_terminal:
+            console.print(content())
+            return
+        with console.capture() as captured:
+            console.print(content())
+        made = [line.rstrip() for line in captured.get().removesuffix("\n").split("\n")]  # which rich has padded
+    stream.write("\n".join([*made, ""]))
+    stream.flush()
 
-    head, body = written(told.title, "bold"), written(spelled("\n".join(told.paragraphs), shell=True))
-    show(rich.panel.Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
-
-def story(text: str, *, err: bool = False) -> None:
+def story(text: str, *, err: bool = False, style: str = "") -> None:
     """A paragraph."""
-    if not _plainly(lambda width: paragraph(printable(text), width), err=err):
-        show(written(text), err=err)
+    _show(lambda room: paragraph(printable(text), room), lambda: written(text, style), err=err)
 
 
 def heading(text: str) -> None:
-    if not _plainly(lambda width: paragraph(printable(text), width)):
-        show(written(text, "bold"))
+    story(text, style="bold")
 
 
-def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wide: bool = False) -> bool:
-    """Whether a file or a pipe got these lines, for which rich need not be loaded."""
-    stream = sys.stderr if err else sys.stdout
-    width = window(stream)
-    made = None if width is None else lines(width if wide else min(width, LONGEST_LINE))
-    if made is None:
-        return False
-    stream.write("\n".join([*made, ""]))
-    stream.flush()
-    return True
+def notice(told: Notice) -> None:
+    """A box on stderr that cannot be missed."""
+    text = spelled("\n".join(told.paragraphs), shell=True)
+    if ALONE:
+        story(f"\n{told.title}\n{text}\n", err=True)
+        return
+    head, body = written(told.title, "bold"), written(text)
+    panel = rich.panel.Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1))
+    _show(lambda room: None, lambda: panel, err=True)
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
-    rows = [(name, spelled(text, shell=True)) for name, text in rows]
-    if _plainly(lambda width: named([(printable(name), printable(text)) for name, text in rows], width)):
-        return
+    shown = [(printable(name), printable(spelled(text, shell=True))) for name, text in rows]
 
-    grid = rich.table.Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, text in rows:
-        grid.add_row(written(name, "bold"), written(text))
-    show(grid)
+    def grid() -> rich.table.Table:
+        made = rich.table.Table.grid(padding=(0, 2))
+        made.add_column(no_wrap=True)
+        made.add_column(overflow="fold")
+        for name, text in shown:
+            made.add_row(written(name, "bold"), written(text))
+        return made
+
+    _show(lambda room: named(shown, room), grid)
 
 
 def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0, plots: int = 0) -> None:
     """A table with a thin rule under its head; the last columns are plots, and those before them numbers, set right."""
     rights = [len(names) - numbers - plots <= i < len(names) - plots for i in range(len(names))]
     cells = [[printable(cell) for cell in row] for row in rows]
-    if not _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
-        show(_table(names, rows, rights), wide=True)
+    _show(lambda room: plain_table([*map(printable, names)], cells, rights, room), lambda: _table(names, rows, rights),
+          wide=True)
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> rich.table.Table:
@@ -132,8 +135,6 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]], rights: Sequence
     return table
 
 
-WORD = 24  # letters of a word that is not broken over lines
-ROOM = 76  # columns of text from which a table has room for a plot
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -179,47 +180,60 @@ def plots_fit() -> bool:
 
 
 @contextlib.contextmanager
+def _line(what: str, *shown: ProgressColumn, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A line on stderr while something runs; the function that is yielded changes it."""
+    parts = rich.progress
+    with parts.Progress(
+        parts.SpinnerColumn(), parts.TextColumn("{task.description}", markup=False), *shown, parts.TimeElapsedColumn(),
+        console=screen(err=True), transient=True,
+    ) as running:
+        yield partial(running.update, running.add_task(printable(what), total=total, told=""))
+
+
+def watched() -> bool:
+    """Whether somebody looks at stderr while something runs."""
+    return not ALONE and sys.stderr.isatty()
+
+
+@contextlib.contextmanager
 def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[Tell]:
     """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal.
 
     With `rows` it shows rows per second, and the time left where the number of rows is known or can be guessed:
     `total` is that number, or a function that gives it for the rows done.
     """
-    if ALONE or not sys.stderr.isatty():
+    if not watched():
         yield lambda rows: None
         return
     parts = rich.progress
+    shown = [parts.TextColumn("{task.completed:,} rows"), parts.TextColumn("{task.fields[told]}")] if rows else []
     ending = [parts.BarColumn(20), parts.TimeRemainingColumn(), parts.TextColumn("left")] if total else []
-    shown = [parts.TextColumn("{task.completed:,} rows"), parts.TextColumn("{task.fields[rate]}")] if rows else []
-    with parts.Progress(
-        parts.SpinnerColumn(), parts.TextColumn("{task.description}", markup=False), *shown, *ending,
-        parts.TimeElapsedColumn(), console=screen(err=True), transient=True,
-    ) as running:
+    with _line(what, *shown, *ending, total=total if isinstance(total, int) else None) as change:
         start = time.monotonic()
-        task = running.add_task(printable(what), total=total if isinstance(total, int) else None, rate="")
 
         def tell(done: int) -> None:
             rate = f"{done / max(time.monotonic() - start, 1e-9):,.0f} rows/s"
             guess = total(done) if callable(total) else total
-            running.update(task, completed=done, rate=rate, total=None if guess is None else max(guess, done))
+            change(completed=done, told=rate, total=None if guess is None else max(guess, done))
 
         yield tell
 
 
 @contextlib.contextmanager
 def searching(what: str) -> Iterator[Heard | None]:
-    """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
-    if ALONE or not sys.stderr.isatty():
-        yield None
+    """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left. Where it is not
+    a terminal, a line that stays, once it takes longer than a moment."""
+    if watched():
+        with _line(what, rich.progress.TextColumn("{task.fields[told]}", markup=False)) as change:
+            yield lambda *heard: change(told=search_words(*heard))
         return
-    parts = rich.progress
-    with parts.Progress(
-        parts.SpinnerColumn(), parts.TextColumn("{task.description}", markup=False),
-        parts.TextColumn("{task.fields[told]}", markup=False), parts.TimeElapsedColumn(), console=screen(err=True),
-        transient=True,
-    ) as running:
-        task = running.add_task(printable(what), total=None, told="")
-        yield lambda *heard: running.update(task, told=search_words(*heard))
+    later = threading.Timer(A_MOMENT, story, [f"{capitalised(what)}: {HOW_LONG}"], {"err": True})
+    later.daemon = True
+    later.start()
+    try:
+        yield None
+    finally:
+        later.cancel()
 
 
 STAGES = {  # what a search is doing, in words
@@ -255,41 +269,31 @@ class Screen:
             story(spelled(text, shell=True), err=True)
 
 
-class Ticking:
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What is shown while many pieces of work are done."""
+    tell: Callable[[int, str], None]  # how many are done, and the last of them
+    table: Callable[[Sequence[str], Sequence[Sequence[str]], int], None]  # what there is so far, with so many numbers
+
+
+@contextlib.contextmanager
+def board(what: str, total: int) -> Iterator[Board]:
     """A bar on stderr for many pieces of work, and above it a table of what is there so far; nothing when piped."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self.what, self.total = what, total
-        self.live: Live | None = None
-        self.bar: tuple[Progress, TaskID] | None = None
-
-    def __enter__(self) -> Ticking:
-        if not ALONE and sys.stderr.isatty():
-            parts = rich.progress
-            bar = parts.Progress(
-                parts.TextColumn("{task.description}", markup=False), parts.BarColumn(), parts.MofNCompleteColumn(),
-                parts.TimeRemainingColumn(), parts.TextColumn("{task.fields[last]}", markup=False),
-                console=screen(err=True),
-            )
-            self.bar = bar, bar.add_task(printable(self.what), total=self.total, last="")
-            self.live = rich.live.Live(bar, console=bar.console, transient=True, vertical_overflow="crop")
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
-
-    def tell(self, done: int, last: str) -> None:
-        if self.bar is not None:
-            bar, task = self.bar
-            bar.update(task, completed=done, last=printable(last))
-
-    def table(self, names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
-        """What there is to look at so far, in the place of what there was."""
-        if self.live is not None and self.bar is not None:
+    if not watched():
+        yield Board(lambda done, last: None, lambda names, rows, numbers: None)
+        return
+    parts = rich.progress
+    bar = parts.Progress(
+        parts.TextColumn("{task.description}", markup=False), parts.BarColumn(), parts.MofNCompleteColumn(),
+        parts.TimeRemainingColumn(), parts.TextColumn("{task.fields[last]}", markup=False), console=screen(err=True),
+    )
+    task = bar.add_task(printable(what), total=total, last="")
+    with rich.live.Live(bar, console=bar.console, transient=True, vertical_overflow="crop") as live:
+        def table(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> None:
             rights = [i >= len(names) - numbers for i in range(len(names))]
-            self.live.update(rich.console.Group(_table(names, rows, rights), self.bar[0]))
+            live.update(rich.console.Group(_table(names, rows, rights), bar))
+
+        yield Board(lambda done, last: bar.update(task, completed=done, last=printable(last)), table)
 
 
 Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people
@@ -307,5 +311,3 @@ def document(content: Record) -> None:
     """One JSON document on stdout; what cannot be printed is written as JSON's escapes."""
     text = json.dumps(as_json(content), ensure_ascii=False, indent=1, allow_nan=False)
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
-
-

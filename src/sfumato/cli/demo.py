@@ -6,18 +6,20 @@ import ast
 import importlib.resources
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 import sfumato as sf
 from sfumato import drawing, estimation, releasing
+from sfumato import reproduce as papers
 from sfumato import studio as studios
 from sfumato.atomic import write_all
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
-from sfumato.cli.wording import release_document, release_lines
+from sfumato.cli.release import release_document, release_lines
 from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import InputError, OutputError, unknown
 from sfumato.libraries import pyarrow
@@ -25,6 +27,7 @@ from sfumato.processes import listening
 
 if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
+    from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
 
@@ -76,24 +79,14 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     assert isinstance(done.estimate, estimation.Estimate)  # of a single mechanism
-    rows = _compared(done.estimate, sf.datasets.adult("sex", "race"))
+    rows = list(_compared(done.estimate, sf.datasets.adult("sex", "race")))
     if as_json:
-        document({**release_document(done), "estimate": [r._asdict() for r in rows], "demo_table": table})
+        document({**release_document(done), "estimate": rows, "demo_table": table})
         return
-    cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
+    cells = [[percent(x) if isinstance(x, float) else str(x or "not told") for x in row.values()] for row in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
     tell("5. Look at it", f"{files.report} is the page for everyone, {files.tables} opens in a spreadsheet; "
          f"{files.private_report} compares with the truth and is not for publication.")
-
-
-class Compared(NamedTuple):
-    """A share of the true table beside its estimate."""
-    column: str
-    value: str
-    truth: float
-    estimate: float | None
-    low: float
-    high: float
 
 
 def _folder(out: Path, targets: list[Where], force: bool) -> None:
@@ -115,17 +108,17 @@ def _write_table(path: Path, force: bool) -> None:
     write_all({path: text.getvalue()}, replace=force)
 
 
-def _compared(found: Estimate, truth: Joint) -> list[Compared]:
+def _compared(found: Estimate, truth: Joint) -> Iterator[Record]:
     """Estimate beside truth for every value of both variables."""
-    out: list[Compared] = []
     for side, true in ((found.secret, truth.p_secret), (found.useful, truth.p_useful)):
         assert side is not None  # a mechanism that reads the secret
         low, high = side.interval(0.95)
         for i in range(side.p.size):
-            estimate = float(side.p[i]) if side.inversion.identified[i] else None
-            names, value = ", ".join(side.alphabet.names), side.alphabet.text(i)
-            out.append(Compared(names, value, float(true[i]), estimate, float(low[i]), float(high[i])))
-    return out
+            yield {
+                "column": ", ".join(side.alphabet.names), "value": side.alphabet.text(i), "truth": float(true[i]),
+                "estimate": float(side.p[i]) if side.inversion.identified[i] else None, "low": float(low[i]),
+                "high": float(high[i]),
+            }
 
 
 @click.command()
@@ -151,9 +144,7 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
         click.echo(address)  # on a line of its own, whole
         story("The address works once, in this browser alone. Ctrl-C stops the studio and removes what it held.")
         if not no_browser:
-            import webbrowser
-
-            webbrowser.open(address)
+            click.launch(address)
 
     studios.serve(studios.Studio(None if table is None else table.absolute(), ledger), listening(port), ready)
 
@@ -178,29 +169,21 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
       sfumato reproduce 000-fig2 001-fig3 --out figures
       sfumato reproduce all --out docs/figures --page docs/reproduced.md
     """
-    from sfumato.reproduce import FIGURES, write_page
-    from sfumato.reproduce import reproduce as run
-
+    known = papers.FIGURES
     if not names:
-        if as_json:
-            document({"figures": list(FIGURES)})
-        else:
-            _list(FIGURES)
-        return
-    names = tuple(FIGURES) if names == ("all",) else names
-    for name in names:
-        if name not in FIGURES:
-            raise unknown("a figure", name, FIGURES)
+        return document({"figures": list(known)}) if as_json else _list(known)
+    names = tuple(known) if names == ("all",) else names
+    if strange := [name for name in names if name not in known]:
+        raise unknown("a figure", strange[0], known)
     told: dict[str, str] = {}
     for name in names:
         with progress(f"{name} ({len(told) + 1} of {len(names)})"):
-            told[name] = run(name, out, full=full)
+            told[name] = papers.reproduce(name, out, full=full)
         if not as_json:
             click.echo(told[name])
     if page is not None:
-        write_page(page, told, out)
-    if as_json:
-        document({"out": out, "verdicts": told})
+        papers.write_page(page, told, out)
+    return document({"out": out, "verdicts": told}) if as_json else None
 
 
 def _list(figures: dict[str, str]) -> None:

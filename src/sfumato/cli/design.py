@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ from sfumato import comparing, releasing, reporting, utility
 from sfumato.atomic import as_output_error, check_folder, check_target, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
+    LONGEST_LINE,
     Answer,
     Screen,
-    Ticking,
+    board,
     columns,
     document,
     heading,
@@ -51,8 +53,10 @@ from sfumato.decimals import percent
 from sfumato.errors import InputError, listed, spelled
 
 if TYPE_CHECKING:
+    from sfumato.cli.console import Board
     from sfumato.cli.options import Options
     from sfumato.comparing.results import Comparison
+    from sfumato.designers.aiming import Foreseen
     from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.sources import Where
@@ -86,16 +90,19 @@ def design(
     plan = releasing.planned(table_source(table, form, **read), wished, origin=origin, listener=Screen(quiet=as_json))
     for told in plan.notices(str(out)):
         notice(told)
-    made, proof = plan.mechanism, plan.certificate
-    assert proof is not None  # of what was designed just now
-    notes = [spelled(note, shell=True) for note in plan.notes]
-    if as_json:
-        answer: Answer = {**reporting.document_of(made, proof), "files": {"mechanism": out}, "notes": notes}
-    else:
-        answer = [*reporting.lines_of(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
+    answer = _answer(plan, out, as_json=as_json)
     plan.keep()
-    made.save(out, force=force)
+    plan.mechanism.save(out, force=force)
     show_answer(answer)
+
+
+def _answer(plan: releasing.Plan, out: Path, *, as_json: bool) -> Answer:
+    """What was designed."""
+    made, proof, notes = plan.mechanism, plan.certificate, [spelled(note, shell=True) for note in plan.notes]
+    assert proof is not None  # of what was designed just now
+    if as_json:
+        return {**reporting.document_of(made, proof), "files": {"mechanism": out}, "notes": notes}
+    return [*reporting.lines_of(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
 
 
 @click.command(cls=Grouped)
@@ -124,15 +131,19 @@ def plan(
     if told is None:
         raise InputError("what the release will be worth is not known before its rows are counted.")
     made.keep()
-    if as_json:
-        helps: list[Record] = [{"what": h.what, "times": h.times} for h in told.ways]
-        parts: list[Record] = [
-            {"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts
-        ]
-        notes = [spelled(note, shell=True) for note in made.notes]
-        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": notes})
+    if not as_json:
+        _show_foreseen(told, made.mechanism.method)
         return
-    story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
+    document({
+        "rows": told.n, "share": told.share,
+        "parts": [{"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts],
+        "helps": [{"what": h.what, "times": h.times} for h in told.ways],
+        "notes": [spelled(note, shell=True) for note in made.notes],
+    })
+
+
+def _show_foreseen(told: Foreseen, method: str) -> None:
+    story(f"What whoever estimates from {told.n:,} released rows will know, by {method}:\n")
     rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
     columns(["", "values", "a share, 19 times in 20", "worth unprotected rows"], rows, numbers=3)
     story(f"\nFor a column, on average, it is worth {percent(told.share, 1)} of its rows" + (
@@ -145,7 +156,6 @@ def plan(
 
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
 NO_ADVICE = "None: at this level no method tells anything that could be estimated from. Ask for a larger --epsilon."
-WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
 
 
 def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -210,21 +220,11 @@ def compare(
         _check_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
-    with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
-        again = 0.0
-
-        def early(so_far: Comparison) -> None:
-            nonlocal again
-            named, lines = _kept_rows(so_far)
-            bar.table(named, lines, numbers=len(named) - 2)
-            began = time.monotonic()
-            if out is not None and so_far.points and began > again:
-                _saved(so_far, here, out)
-                again = time.monotonic() + RARELY * (time.monotonic() - began)
-
+    with board(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as shown:
         found = comparing.compare(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
-            cache=not no_cache, progress=lambda done, of, what: bar.tell(done, what), at_most=at_most, early=early,
+            cache=not no_cache, progress=lambda done, of, what: shown.tell(done, what), at_most=at_most,
+            early=_showing(shown, here, out),
         )
     files = {} if out is None or not found.points else _saved(found, here, out)
     if as_json:
@@ -240,6 +240,22 @@ def compare(
         story(f"Interrupted: this is what was done{more}.", err=True)
         return INTERRUPTED
     return None
+
+
+def _showing(shown: Board, at: float, out: Path | None) -> Callable[[Comparison], None]:
+    """Shows what there is before all is there, and writes it, as often as that takes little of the time."""
+    again = 0.0
+
+    def early(so_far: Comparison) -> None:
+        nonlocal again
+        names, lines = _kept_rows(so_far)
+        shown.table(names, lines, len(names) - 2)
+        began = time.monotonic()
+        if out is not None and so_far.points and began > again:
+            _saved(so_far, at, out)
+            again = time.monotonic() + RARELY * (time.monotonic() - began)
+
+    return early
 
 
 def _joint(
@@ -337,7 +353,7 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def _errors(found: Comparison, at: float) -> None:
     """Standard errors and realised levels at one ε."""
-    wide = width() >= WIDE_WINDOW
+    wide = width() >= LONGEST_LINE
     heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")
     rows = []
     by = {p.method: p for p in found.at(at)}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 import sfumato as sf
-from sfumato import drawing, releasing, sources
+from sfumato import drawing, estimation, releasing, sources
 from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import columns, document, heading, plots_fit, progress, span, story, width
 from sfumato.cli.options import (
@@ -26,32 +27,26 @@ from sfumato.cli.options import (
     table_source,
     values_option,
 )
-from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
 from sfumato.decimals import MISSING, near, percent, sure
 from sfumato.errors import InputError
+from sfumato.libraries import numpy as np
+from sfumato.tolerances import AT_A_GLANCE, PICTURED
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Label
-    from sfumato.estimation.numbers import Figure, Numbers
+    from sfumato.alphabet import Array, Column, Floats, Label
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.numbers import Numbers
     from sfumato.estimation.result import Estimate, Marginal
     from sfumato.estimation.tables import TableEstimate
     from sfumato.frames import Datum, Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.releasing.wishes import Values
     from sfumato.sources import Where
-    from sfumato.sources.source import Source
 
 FIGURES = ("estimate", "low", "high", "error")
 DOCUMENTS = (".mechanism.json", ".manifest.json", ".report.html")  # which hold no rows
-
-
-class CellRow(NamedTuple):
-    """A cell of the whole table, as it was estimated."""
-    labels: tuple[Label, ...]
-    estimate: float
-    low: float
-    high: float
-    error: float | None  # None: the rows do not tell it
+CELL = ("column", "value", "other column", "other value", *FIGURES)  # of a bundle's tables of one or two columns
+Cells = list[tuple["Label | float", ...]]  # labels, estimate, interval, and standard error (None: rows do not tell it)
 
 
 @click.command()
@@ -86,72 +81,34 @@ def estimate(
       sfumato estimate released.csv
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
-    if not 0 < confidence < 1:
-        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
+    checked_confidence(confidence)
     law = mechanism_of(released, mechanism)
     if csv_file is not None:
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
-    if isinstance(law, sf.Bundle):
-        return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = sf.estimate(source.watched(tell), law, method=method, decode=decode)
-        names, rows = _cells(found, confidence)
-        told, asked = _numbers(found, confidence, values), [found.table(*some) for some in wanted]
+        asked = [found.table(*some) for some in wanted]
+        heads, cells = _cells(found, confidence)
+        told = _numbers(found, confidence, values) if isinstance(found, estimation.Estimate) else None
     if csv_file is not None:
-        _write_csv(csv_file, ([*names, *FIGURES], [[*row.labels, *row[1:]] for row in rows]), force)
+        _write_csv(csv_file, [heads, *cells], force)
     if as_json:
-        document(_document(found, names, rows, told, confidence, csv_file))
-        return None
-    story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
-          f"{sure(confidence)} confidence.")
-    for side in (found.secret, found.useful):
-        if side is not None and len(side.alphabet.columns) == 1:
-            _show_side(side, confidence, most)
-        elif side is not None:
-            for column in side.alphabet.columns:
-                _show_table(found.table(column.name), confidence, most)
-    _show_numbers(found, told)
-    for table in asked:
-        _show_table(table, confidence, most)
-    if joint and len(names) > 1:
-        texts = ([MISSING if x is None else x for x in row.labels] for row in rows)
-        cells = ((text, x.estimate, x.low, x.high, x.error is not None) for text, x in zip(texts, rows, strict=True))
-        _listed(names, names, cells, most)
-    elif len(names) > 1:
-        story("\nAll columns together: --joint; two of them: --table A,B.")
-    if not found.identifiable:
-        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows the "
-              "design distribution, and only the interval is known.")
-    for note in found.notes:
-        story(f"Note: {note}")
-    if csv_file is not None:
-        story(f"All cells: {csv_file}")
-    return None
-
-
-def _estimate_bundle(
-    released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
-    csv_file: Path | None, force: bool, as_json: bool, wanted: Sequence[Sequence[str]],
-) -> None:
-    with progress(f"estimating from {released.name}"):
-        found = sf.estimate(released, bundle, method=method, decode=decode)
-        rows, asked = table_rows(found, confidence), [found.table(*names) for names in wanted]
-    if csv_file is not None:
-        _write_csv(csv_file, (HEAD, rows), force)
-    if as_json:
-        document(estimate_document(found, rows, confidence, csv_file))
+        files = {} if csv_file is None else {"csv": csv_file}
+        document({**_document(found, cells, told, confidence), "files": files})
         return
-    which = "the intervals of each table" if asked else f"all intervals of all {len(found.names)} tables"
-    story(f"Estimated from {found.n:,} released rows; {which} hold at once with {sure(confidence)} confidence.")
-    if not asked:
-        show_tables(found, rows, most)
-    for table in asked:
-        _show_table(table, confidence, most)
-    if asked:
-        story("Those of all tables together would be wider.")
+    if isinstance(found, estimation.Estimate):
+        _show(found, told, asked, confidence, most, joint=joint)
+    else:
+        _show_bundle(found, asked, confidence, most)
     if csv_file is not None:
         story(f"All cells: {csv_file}")
+
+
+def checked_confidence(confidence: float) -> None:
+    """Refuse what is no confidence."""
+    if not 0 < confidence < 1:
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
 
 
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
@@ -166,49 +123,123 @@ def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle
     return sf.load(path)
 
 
-def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]]:
-    """The columns, and every cell: labels, estimate, interval, standard error of the raw estimate."""
-    m = found.mechanism
-    low, high = found.interval(confidence)
-    p, spread = found.p.ravel(), found.variance.ravel() ** 0.5
-    low, high = low.ravel(), high.ravel()
-    known = found.identifiable.cells.ravel()
-    both = m.reads == "both"
-    rows = []
-    for x in range(p.size):
-        s, u = divmod(x, m.useful.size)
-        labels = (*(m.secret.label(s) if both else ()), *m.useful.label(u))
-        error = float(spread[x]) if known[x] else None
-        rows.append(CellRow(labels, float(p[x]), float(low[x]), float(high[x]), error))
-    return [c.name for c in m.reading], rows
+def _cells(found: Estimate | BundleEstimate, confidence: float) -> tuple[Sequence[str], Cells]:
+    """Every cell of the table of all columns, or of every table of a bundle, and what their figures are."""
+    if isinstance(found, estimation.Estimate):
+        error = np.where(found.identifiable.cells, found.variance**0.5, np.nan)
+        figures = _listed(found.p, *found.interval(confidence), error)
+        labels = product(*(c.labels for c in found.columns))
+        rows = [(*own, *told, None if e != e else e) for own, *told, e in zip(labels, *figures, strict=True)]
+        return (*(c.name for c in found.columns), *FIGURES), rows
+    out: Cells = []
+    for names, interval in found.intervals(confidence).items():
+        table = found.table(*names)
+        figures = _listed(table.p, *interval, table.error)
+        for labels, *rest in zip(product(*(c.labels for c in table.columns)), *figures, strict=True):
+            named = [x for pair in zip(names, labels, strict=True) for x in pair]
+            out.append((*named, *[None] * (4 - len(named)), *rest))
+    return CELL, out
 
 
-Shown = tuple[Sequence[str], float, float, float, bool]  # labels, estimate, low, high, whether the rows tell it
+def _listed(*arrays: Array) -> list[list[float]]:
+    return [x.ravel().tolist() for x in arrays]
 
 
-def _listed(names: Sequence[str], heads: Sequence[str], cells: Iterable[Shown], most: int) -> None:
-    """Shares with their intervals, the largest first."""
-    order = sorted(cells, key=lambda cell: -cell[1])
+def _document(found: Estimate | BundleEstimate, cells: Cells, told: Numbers | None, confidence: float) -> Record:
+    if not isinstance(found, estimation.Estimate):
+        return {"n": found.n, "confidence": confidence, "simultaneous": "all cells of all tables",
+                "cells": [dict(zip(CELL, cell, strict=True)) for cell in cells]}
+
+    def side(marginal: Marginal) -> Record:
+        figures = zip(*_listed(marginal.p, *marginal.interval(confidence)), strict=True)
+        return {"columns": list(marginal.alphabet.names), "cells": [
+            {"values": list(marginal.alphabet.label(i)), "estimate": p, "low": low, "high": high}
+            for i, (p, low, high) in enumerate(figures)
+        ]}
+
+    names = [c.name for c in found.columns]
+    return {
+        "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
+        "identifiable": bool(found.identifiable), "notes": list(found.notes),
+        "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
+        "numbers": None if told is None else {
+            "mean": asdict(told.mean), "quantiles": {str(q): asdict(x) for q, x in told.quantiles.items()}
+        },
+        "cells": [
+            {"values": dict(zip(names, cell, strict=False)), **dict(zip(FIGURES, cell[len(names):], strict=True))}
+            for cell in cells
+        ],
+    }
+
+
+def _show(
+    found: Estimate, told: Numbers | None, asked: Sequence[TableEstimate], confidence: float, most: int, *, joint: bool
+) -> None:
+    """Every column by itself, then what was asked for."""
+    story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
+          f"{sure(confidence)} confidence.")
+    for side in (found.secret, found.useful):
+        for one in () if side is None else side.by_column():
+            texts, told_of = _texts(one.alphabet.columns), one.inversion.identified
+            _list(one.alphabet.names, texts, one.p, one.interval(confidence), told_of, most)
+    if told is not None:
+        _show_numbers(", ".join(found.useful.alphabet.names), told)
+    for table in asked:
+        _show_table(table, confidence, most)
+    names = [c.name for c in found.columns]
+    if joint and len(names) > 1:
+        _list(names, _texts(found.columns), found.p, found.interval(confidence), found.identifiable.cells, most)
+    elif len(names) > 1:
+        story("\nAll columns together: --joint; two of them: --table A,B.")
+    if not found.identifiable:
+        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows the "
+              "design distribution, and only the interval is known.")
+    for note in found.notes:
+        story(f"Note: {note}")
+
+
+def _show_bundle(found: BundleEstimate, asked: Sequence[TableEstimate], confidence: float, most: int) -> None:
+    """The tables asked for; otherwise those of single columns in full, and the largest cells of some of two."""
+    which = "the intervals of each table" if asked else f"all intervals of all {len(found.names)} tables"
+    story(f"Estimated from {found.n:,} released rows; {which} hold at once with {sure(confidence)} confidence.")
+    for table in asked:
+        _show_table(table, confidence, most)
+    if asked:
+        story("Those of all tables together would be wider.")
+        return
+    together = found.intervals(confidence)
+    pairs = [names for names in found.names if len(names) == 2]
+    for names in [*(x for x in found.names if len(x) == 1), *pairs[:AT_A_GLANCE]]:
+        table, few = found.table(*names), most if len(names) == 1 else min(most, AT_A_GLANCE)
+        _list(names, _texts(table.columns), table.p, together[names], np.full(table.p.shape, True), few)
+    if len(pairs) > AT_A_GLANCE:
+        story(f"… and {len(pairs) - AT_A_GLANCE} more tables of two columns (--csv, --json)")
+
+
+def _texts(columns: Sequence[Column]) -> Iterator[list[str]]:
+    """The labels of every cell, as they are shown."""
+    return ([MISSING if x is None else x for x in labels] for labels in product(*(c.labels for c in columns)))
+
+
+def _list(
+    names: Sequence[str], texts: Iterable[Sequence[str]], p: Floats, interval: tuple[Floats, Floats], known: Array,
+    most: int,
+) -> None:
+    """Shares with their intervals, the largest first; those that the rows do not tell in brackets."""
+    order = sorted(zip(texts, *_listed(p, *interval, known), strict=True), key=lambda cell: -cell[1])
     heading("\n" + " × ".join(names))
-    rows = [[*texts, percent(p) if known else f"({percent(p)})", percent(low), percent(high)]
-            for texts, p, low, high, known in order[:most]]
-    _table(list(heads), rows, [(low, p, high) for _, p, low, high, _ in order[:most]])
+    rows = [[*text, percent(p) if told else f"({percent(p)})", percent(low), percent(high)]
+            for text, p, low, high, told in order[:most]]
+    heads = ["value"] if len(names) == 1 else list(names)
+    _table(heads, rows, [(low, p, high) for _, p, low, high, _ in order[:most]])
     if len(order) > most:
         story(f"… and {len(order) - most:,} more (--rows, --csv)")
 
 
-def _show_side(side: Marginal, confidence: float, most: int) -> None:
-    texts = ([side.alphabet.text(i)] for i in range(side.p.size))
-    cells = zip(texts, side.p, *side.interval(confidence), side.inversion.identified, strict=True)
-    _listed([", ".join(side.alphabet.names)], ["value"], cells, most)
-
-
 def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
     """A table of some columns; of two, also the shares of the first within the second."""
-    low, high = (x.ravel() for x in table.interval(confidence))
-    names = list(table.names)
-    texts = ([str(record[n]) for n in names] for record in table.records(confidence))
-    _listed(names, names, zip(texts, table.p.ravel(), low, high, repeat(table.identified)), most)
+    names, told = table.names, np.full(table.p.shape, table.identified)
+    _list(names, _texts(table.columns), table.p, table.interval(confidence), told, most)
     if len(names) == 2 and table.identified:
         within = table.shares(names[1], confidence, together=True)
         heading(f"\n{names[0]} within {names[1]}")
@@ -228,16 +259,11 @@ def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbe
         return None
 
 
-def _show_numbers(found: Estimate, told: Numbers | None) -> None:
-    if told is None:
-        return
+def _show_numbers(name: str, told: Numbers) -> None:
     named = [("mean", told.mean), *((f"quantile {percent(q, 0)}", figure) for q, figure in told.quantiles.items())]
-    heading("\n" + ", ".join(found.useful.alphabet.names) + " as a number")
+    heading(f"\n{name} as a number")
     rows = [[name, *(near(x, 5) for x in (f.estimate, f.low, f.high))] for name, f in named]
     columns(["", "estimate", "from", "to"], rows, numbers=3)
-
-
-SPAN_WIDTH = 20  # cells of a drawn interval; beyond it takes what the window has left
 
 
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
@@ -248,49 +274,13 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
         return
     top = max((high for _, _, high in spans), default=1.0)
     taken = [max(map(len, cells)) + 2 for cells in zip(heads, *rows, strict=True)]
-    cells = max(SPAN_WIDTH, width(wide=True) - sum(taken))
+    cells = max(PICTURED, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 
 
-def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
+def _write_csv(path: Path, rows: Iterable[Sequence[Datum]], force: bool) -> None:
     text = io.StringIO()
-    cells = ([sources.guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))
+    cells = ([sources.guarded(x) if isinstance(x, str) else x for x in row] for row in rows)
     csv.writer(text, lineterminator="\n").writerows(cells)
     write_all({path: text.getvalue().encode()}, replace=force)
-
-
-def _document(
-    found: Estimate, names: Sequence[str], rows: Sequence[CellRow], told: Numbers | None, confidence: float,
-    csv_file: Path | None,
-) -> Record:
-    def side(marginal: Marginal) -> Record:
-        low, high = marginal.interval(confidence)
-        labels = [list(marginal.alphabet.label(i)) for i in range(marginal.p.size)]
-        cells: list[Record] = [
-            {"values": values, "estimate": p, "low": a, "high": b} for values, p, a, b in
-            zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
-        ]
-        return {"columns": list(marginal.alphabet.names), "cells": cells}
-
-    return {
-        "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
-        "identifiable": bool(found.identifiable), "notes": list(found.notes),
-        "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
-        "numbers": _numbers_document(told),
-        "cells": [
-            {"values": dict(zip(names, row.labels, strict=True)), **dict(zip(FIGURES, row[1:], strict=True))}
-            for row in rows
-        ],
-        "files": {} if csv_file is None else {"csv": csv_file},
-    }
-
-
-def _numbers_document(told: Numbers | None) -> Record | None:
-    if told is None:
-        return None
-
-    def figure(f: Figure) -> dict[str, float]:
-        return {"estimate": f.estimate, "low": f.low, "high": f.high}
-
-    return {"mean": figure(told.mean), "quantiles": {str(q): figure(f) for q, f in told.quantiles.items()}}

@@ -12,8 +12,7 @@ import sfumato as sf
 from sfumato import certification, releasing, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
-from sfumato.cli.wording import inspect_bundle
-from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent, total
+from sfumato.decimals import LEVEL, MISSING, level, percent
 from sfumato.errors import ClaimError
 from sfumato.libraries import numpy as np
 from sfumato.tolerances import AT_A_GLANCE
@@ -21,9 +20,10 @@ from sfumato.tolerances import AT_A_GLANCE
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.mechanism.mechanism import Answer
 
+Meanings = list[tuple[str, list[tuple[str, float]]]]  # an output, and the cells it may come from with their chances
 LIKELIEST = 3  # original cells named for an output
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
@@ -46,17 +46,15 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     """
     m = sf.load(file)
     if isinstance(m, sf.Bundle):
-        return inspect_bundle(file, m, as_json)
+        return _inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)
     if as_json:
-        document(_record(file, m, meanings))
-        return None
+        return document(_record(file, m, meanings))
     pairs(_lines(file, m))
-    _show(m, meanings)
-    return None
+    return _show(m, meanings)
 
 
-def _record(file: Path, m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> Record:
+def _record(file: Path, m: Mechanism, meanings: Meanings) -> Record:
     return {
         "file": file, "checksum": m.checksum, "method": m.method, "reads": m.reads,
         "claim": None if m.claim is None else m.claim.sentence,
@@ -123,7 +121,7 @@ def _design(m: Mechanism) -> str:
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
 
 
-def _meanings(m: Mechanism, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
+def _meanings(m: Mechanism, most: int) -> Meanings:
     """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
     if m.joint is None or m.law.meaning == "subset":
         return []
@@ -151,7 +149,7 @@ def _text(label: Answer) -> str:
     return MISSING if label is None else str(label)
 
 
-def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> None:
+def _show(m: Mechanism, meanings: Meanings) -> None:
     if not meanings:
         return
     heading("\nWhat an output means: the likeliest original cells, under the design distribution")
@@ -161,6 +159,30 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
     columns(["output", "original", ""], rows, numbers=1)
     if m.outputs > len(meanings):
         story(f"… and {m.outputs - len(meanings):,} more outputs (--outputs)")
+
+
+PART_KEYS = ("columns", "about", "method", "outputs", "share")
+
+
+def _inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
+    """What a bundle file is."""
+    turns = bundle.turns or (None,) * len(bundle.parts)
+    total = sum(t or 0 for t in turns)
+    shares = [None if turn is None else turn / total for turn in turns]
+    each = [(name, "+".join(part.secret.names), part.method, part.outputs, share)
+            for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)]
+    claim = None if bundle.claim is None else bundle.claim.sentence
+    if as_json:
+        document({"file": file, "checksum": bundle.checksum, "method": bundle.method, "claim": claim,
+                  "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
+                  "parts": [dict(zip(PART_KEYS, part, strict=True)) for part in each],
+                  "assuming": None if bundle.claim is None else bundle.claim.assuming, "source": bundle.source})
+        return
+    pairs([("file", str(file)), ("method", bundle.method), ("claims", claim or "nothing"),
+           ("secret", ", ".join(bundle.secret.names)), ("useful", ", ".join(bundle.useful.names))])
+    heading("\nParts")
+    columns(["columns", "about", "method", "outputs", "share of rows"],
+            [[*texts, f"{outputs:,}", percent(share or 1.0)] for *texts, outputs, share in each], numbers=2)
 
 
 @click.command()
@@ -194,26 +216,16 @@ def verify(file: Path, as_json: bool) -> None:
 
 
 def _tell(
-    file: Path, mechanism: Mechanism | sf.Bundle, found: certification.Certificate, claimed: str, at: str
+    file: Path, mechanism: Mechanism | Bundle, found: certification.Certificate, claimed: str, at: str
 ) -> None:
     """A claim that holds, for people: what was proved, where it is worst, and what it means."""
-    outside = [(f"at {where}", level(x)) for where, x in found.elsewhere.items()]
     pairs([
         ("holds", claimed),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
         *([("rests on", found.basis)] if found.basis != certification.PROVED else []),
         *([("worst at", at)] if at else []),
-        *outside,
+        *((f"at {where}", level(x)) for where, x in found.elsewhere.items()),
     ])
-    if isinstance(mechanism, sf.Bundle):
-        if spent := certification.drawn_for([mechanism])[0]:
-            whole = level(total(found.level, spent))
-            story(f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all.")
-    else:
-        for told in certification.promises(mechanism, found):
-            story(f"{capitalised(told.sentence)}.")
-        if mechanism.joint is not None and mechanism.joint.noise is not None:
-            story(f"The file: {certification.design_sentence(mechanism.joint.noise)}. {certification.THEOREM}")
-        if exactly := certification.told_exactly(mechanism):
-            story(f"But {exactly}.")
+    for sentence in reporting.consequences(mechanism, found):
+        story(sentence)

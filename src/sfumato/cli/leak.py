@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 import sfumato as sf
-from sfumato import privacy, sources
+from sfumato import certification, privacy, sources
 from sfumato.atomic import check_target, write_all
-from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
-from sfumato.cli.options import Location, force_option, json_option, read_as, reading
-from sfumato.cli.wording import audit_bundle, leak_bundle
-from sfumato.decimals import BITS, SHORT, at_least, at_most, near, share_at_most, sure
+from sfumato.cli.console import ROOM, columns, document, heading, pairs, progress, story, width
+from sfumato.cli.options import Location, force_option, json_option, read_as, reading, table_source
+from sfumato.decimals import BITS, SHORT, at_least, at_most, level, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
-    from sfumato.cli.options import Options
     from sfumato.frames import Record
-    from sfumato.joint import Joint
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.privacy.measures import Reading
     from sfumato.privacy.overview import LeakageMap, Overview
 
@@ -35,7 +33,6 @@ MEANINGS = {  # of the measures that everybody should see: what one released row
     "mutual information": "what is told, on average",
     "largest total variation": "telling two values apart",
 }
-REASONS = 70  # columns of text from which the inequalities between measures come with their reasons
 
 
 @click.command()
@@ -66,11 +63,13 @@ def leak(
     """
     mechanism = sf.load(file)
     if isinstance(mechanism, sf.Bundle):
-        leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
+        _leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return
     if picture is not None:
         check_target(picture, file, force=force)
-    joint = mechanism.joint if table is None else _joint(table, mechanism, read_as(read))
+    joint = mechanism.joint
+    if table is not None:
+        joint = sources.counted(table_source(table, None, **read_as(read)), mechanism.secret, mechanism.useful, {})
     with progress(f"measuring {file.name}"):
         found = privacy.overview(mechanism, joint)
         drawn = None if picture is None and not as_json else privacy.map_of(mechanism, points) if found.lines else None
@@ -78,14 +77,8 @@ def leak(
         _draw(drawn, picture, mechanism, force)
     if as_json:
         document(_document(file, mechanism, found, drawn, picture))
-        return
-    _show(mechanism, found, everything=everything)
-    if picture is not None:
-        story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
-
-
-def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
-    return sources.counted(sf.open_source(table, **read), mechanism.secret, mechanism.useful, {})
+    else:
+        _show(mechanism, found, drawn, picture, everything=everything)
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
@@ -98,7 +91,9 @@ def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -
     write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 
 
-def _show(mechanism: Mechanism, found: Overview, *, everything: bool) -> None:
+def _show(
+    mechanism: Mechanism, found: Overview, drawn: LeakageMap | None, picture: Path | None, *, everything: bool
+) -> None:
     if mechanism.claim is not None:
         story(f"Claimed: {mechanism.claim.sentence}.")
     heading("\nLevels (nats)")
@@ -106,6 +101,8 @@ def _show(mechanism: Mechanism, found: Overview, *, everything: bool) -> None:
     (_show_all if everything else _show_few)(found)
     for note in found.notes:
         story(f"Note: {note}")
+    if picture is not None:
+        story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
 
 def _show_few(found: Overview) -> None:
@@ -115,7 +112,7 @@ def _show_few(found: Overview) -> None:
     told = [by_name[name] for name in MEANINGS if name in by_name]
     if told:
         heading(f"\nWhat one released row tells about the {about}")
-        shown = width() >= REASONS
+        shown = width() >= ROOM
         columns(["measure", *(["limits"] if shown else []), "at the data", "at worst"], [
             [line.name, *([MEANINGS[line.name]] if shown else []), _at(line.at_joint, BITS), _worst(line.worst, BITS)]
             for line in told
@@ -134,7 +131,7 @@ def _show_all(found: Overview) -> None:
         ]
         columns(["measure", "at the data", "at the worst prior"], rows, numbers=2)
         heading(f"\nHow the measures relate, about the {about}")
-        told = 5 if width() >= REASONS else 4  # in a narrow window the reasons would be one word a line
+        told = 5 if width() >= ROOM else 4  # in a narrow window the reasons would be one word a line
         columns(["this", "", "is at most", "", "because"][:told], [
             [edge.smaller, near(left, SHORT), edge.larger, near(right, SHORT), edge.reason][:told]
             for edge, left, right in held.sides
@@ -163,17 +160,37 @@ def _document(
             {"smaller": e.smaller, "left": left, "larger": e.larger, "right": right, "condition": e.condition,
              "reason": e.reason} for e, left, right in held.sides
         ]} for about, held in found.lattices.items()},
-        "map": None if drawn is None else {
-            "alphas": drawn.alphas, "betas": drawn.betas, "values": drawn.values, "bounds": drawn.bounds,
-        },
+        "map": None if drawn is None else asdict(drawn),
         "notes": list(found.notes), "files": {} if picture is None else {"map": picture},
     }
 
 
 def _reading(reading: Reading) -> Record:
-    w = reading.witness
-    return {"value": reading.value, "bound": reading.bound, "prior": reading.prior,
-            "witness": {"input": w.input, "other": w.other, "output": w.output}}
+    return {"value": reading.value, "bound": reading.bound, "prior": reading.prior, "witness": asdict(reading.witness)}
+
+
+def _leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
+    """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
+    if at_a_distribution:
+        raise InputError(
+            "measures at a distribution are about one table of all columns, which a bundle never builds",
+            next="Leave out --joint and --map. Its levels hold whatever the distribution is.",
+        )
+
+    def levels(made: Mechanism | Bundle) -> tuple[float, float]:
+        found = [x.ratio for x in (certification.anywhere(made), certification.about_record(made))]
+        return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
+
+    rows = [("all answers of a row", *levels(bundle)), *(
+        (name, *levels(part)) for name, part in zip(bundle.names, bundle.parts, strict=True)
+    )]
+    if as_json:
+        keys = ("answers", "secret", "record")
+        document({"file": file, "claim": None if bundle.claim is None else bundle.claim.sentence,
+                  "levels": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    story("What answers tell in nats, whatever the distribution: about the secret, and about everything that is read.")
+    columns(["answers", "secret", "all that is read"], [[name, level(s), level(x)] for name, s, x in rows], numbers=2)
 
 
 @click.command()
@@ -212,22 +229,18 @@ def audit(
                 "is a bundle: its sampler is attacked part by part, at the level that each claims",
                 next="Leave out --released, --truth and --epsilon.", where=file,
             )
-        audit_bundle(file, mechanism, records, risk, seed, as_json)
-        return
+        return _audit_bundle(file, mechanism, records, risk, seed, as_json)
     with progress(f"attacking {file.name}"):
-        options: Options = {"epsilon": epsilon, "risk": risk, "seed": seed}
-        if released is not None:
-            found = sf.audit(released, mechanism, truth=truth, **options)
-        else:
-            found = sf.audit(mechanism, records=records, **options)
+        box = mechanism if released is None else released
+        found = sf.audit(box, mechanism, truth=truth, epsilon=epsilon, records=records, risk=risk, seed=seed)
     if as_json:
         document(_audit_document(file, found))
     else:
         _show_audit(mechanism, found)
     if found.refuted:
-        raise ClaimError(
-            f"{file}: " + "; ".join(_refutations(mechanism, found)) + f". The risk that this is an error is {risk:g}."
-        )
+        told = "; ".join(_refutations(mechanism, found))
+        raise ClaimError(f"{file}: {told}. The risk that this is an error is {risk:g}.")
+    return None
 
 
 def _refutations(mechanism: Mechanism, found: Audit) -> list[str]:
@@ -281,15 +294,37 @@ def _meaning(found: Audit) -> str:
 
 
 def _audit_document(file: Path, found: Audit) -> Record:
-    c, g = found.conformity, found.guessing
+    g = found.guessing
     return {
         "file": file, "records": found.records, "risk": found.risk, "refuted": found.refuted,
         "judgements": [
             {"notion": j.title, "claimed": j.claimed, "found": j.found, "attack": j.attack, "refuted": j.refuted}
             for j in found.judgements
         ],
-        "conformity": None if c is None else {
-            "p_value": c.p_value, "output": c.output, "input": c.input, "seen": c.seen, "expected": c.expected,
-        },
+        "conformity": None if found.conformity is None else asdict(found.conformity),
         "guessing": None if g is None else {"leakage": g.leakage, "accuracy": g.accuracy, "blind": g.blind},
     }
+
+
+def _audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
+    """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
+    count = len(bundle.parts)
+    with progress(f"attacking {file.name}"):
+        each = max(1000, records // count)
+        made = [sf.audit(part, records=each, risk=risk / count, seed=seed) for part in bundle.parts]
+    refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
+    rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
+            for j in found.judgements]
+    if as_json:
+        keys = ("part", "claimed", "found", "refuted")
+        document({"file": file, "records": sum(x.records for x in made), "risk": risk, "refuted": bool(refuted),
+                  "parts": [dict(zip(keys, row, strict=True)) for row in rows]})
+    else:
+        story(f"{sum(x.records for x in made):,} records, risk {risk:g} of refuting anything that is true.")
+        columns(["part", "claimed", "found ≥", ""], [
+            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"]
+            for name, claimed, found, wrong in rows
+        ], numbers=2)
+        story("What is not refuted is not proved: sfumato verify does that.")
+    if refuted:
+        raise ClaimError(f"{file}: the parts {', '.join(refuted)} do not keep what the file says of them.")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TextIO
 
 ALONE = find_spec("rich") is None
 COLOURED = ("FORCE_COLOR", "TTY_COMPATIBLE", "JPY_PARENT_PID")  # with these rich colours what goes into a pipe
-NARROW_COLUMN = 0x1100  # characters from here on may take two columns
 GAP, BETWEEN = "  ", "   "  # after a name, and between the columns of a table
 
 
@@ -86,4 +86,6 @@ def _plain(cell: str) -> bool:
 
 
 def _narrow(text: str) -> bool:
-    return ALONE or ("\t" not in text and all(ord(c) < NARROW_COLUMN or 0x2000 <= ord(c) < 0x2600 for c in text))
+    """Whether every character takes one column."""
+    odd = (c == "\t" or unicodedata.combining(c) or unicodedata.east_asian_width(c) in "WF" for c in text)
+    return ALONE or not any(odd)

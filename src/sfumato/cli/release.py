@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import drawing, releasing, sources
-from sfumato.cli import Grouped
+from sfumato import drawing, ledgers, releasing, reporting, sources
+from sfumato.cli import GROUPS, Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
     Location,
@@ -29,13 +29,12 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
-from sfumato.cli.wording import release_document, release_lines
-from sfumato.errors import InputError, listed
+from sfumato.errors import InputError, listed, spelled
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
-    from sfumato.frames import Datum
-    from sfumato.releasing import Session, Wishes
+    from sfumato.frames import Datum, Record
+    from sfumato.releasing import Release, Session, Wishes
     from sfumato.releasing.flow import DrawOptions
     from sfumato.sources import Where
 
@@ -44,14 +43,11 @@ NOT_ATOMIC = (
     "discard what was written."
 )
 DESIGN_OPTIONS = (
-    "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
-    "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming", "tables", "design", "design_epsilon", "public", "delta", "at_most", "releases",
-    "counts_in",
+    *GROUPS["The promise"], *GROUPS["What the mechanism is designed from"], *GROUPS["How it is designed"],
+    "bins", "numbers", "labels", "rare", "missing", "unseen", "tables",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher",
           "counts_in"}
-LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
 @click.command(cls=Grouped)
@@ -154,14 +150,58 @@ def release(
     return None
 
 
+LISTED_FILES = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # in order
+
+
+def release_lines(done: Release) -> list[tuple[str, str]]:
+    """A release for people."""
+    manifest = done.manifest
+    assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
+    kept = [c.name for c in manifest.columns if c.role == "kept"]
+    lines = [
+        *reporting.lines_of(done.mechanism, done.certificate),
+        ("released", f"{done.rows:,} rows with {listed([c.name for c in manifest.columns])}"),
+    ]
+    if kept:
+        lines.append(("not protected", f"{listed(kept)}: passed through untouched, as asked"))
+    if done.left_out:
+        lines.append(("left out", listed(done.left_out)))
+    if manifest.randomness != "system":
+        lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
+    lines += [("note", note) for note in done.notes]
+    if done.account is not None:
+        lines.append(("ledger", ledgers.account_text(done.account)))
+    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in LISTED_FILES if name in done.files)]
+
+
+def release_document(done: Release) -> Record:
+    """A release for programs."""
+    manifest = done.manifest
+    assert done.mechanism is not None and done.certificate is not None  # no command releases without a claim
+    return {
+        **reporting.document_of(done.mechanism, done.certificate), "rows": done.rows,
+        "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": list(done.left_out),
+        "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
+        "notes": [spelled(note, shell=True) for note in done.notes],
+        **({} if done.account is None else {"ledger": dict(done.account)}),
+    }
+
+
+def _given(ctx: click.Context) -> dict[str, str]:
+    """What was said on the command line, by its name, and how it is spelled."""
+    said = click.core.ParameterSource.COMMANDLINE
+    return {str(p.name): max(p.opts, key=len) for p in ctx.command.params
+            if ctx.get_parameter_source(str(p.name)) == said}
+
+
 def command_line(ctx: click.Context) -> str:
     """The command as a reader may see it: names of files without folders, nothing that is for its publisher alone."""
-    words = ["sfumato", ctx.info_name or "release"]
+    words, given = ["sfumato", ctx.info_name or "release"], _given(ctx)
     for parameter in ctx.command.params:
         name, value = str(parameter.name), ctx.params.get(str(parameter.name))
-        if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE or name in UNTOLD:
+        if name not in given or name in UNTOLD:
             continue
-        option = [max(parameter.opts, key=len)] if isinstance(parameter, click.Option) else []
+        option = [given[name]] if isinstance(parameter, click.Option) else []
         if isinstance(parameter, click.Option) and parameter.is_flag:
             words += option
             continue
@@ -208,10 +248,10 @@ def _account(table: Where, asked: releasing.Account, ledger: Path | None, *, pla
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
     """What standard input and output cannot do."""
-    given = {n for n in ctx.params if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE}
+    given = _given(ctx)
     if "form" in given and not (comes or goes):
         raise click.UsageError("--format is for standard input and output (-); files say theirs by their suffix.")
-    if comes and ("private_report" in given or not given & {"mechanism", "design_from"}):
+    if comes and ("private_report" in given or not given.keys() & {"mechanism", "design_from"}):
         raise click.UsageError(
             "standard input (-) can be read only once: give a --mechanism or --design-from, and no --private-report."
         )
@@ -219,9 +259,9 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
         raise click.UsageError(
             "a pipe has no place for the files of a design: make them with sfumato design, and give --mechanism FILE."
         )
-    beside = sorted(given & {"report", "private_report", "partition", "as_json", "force", *LEDGER_OPTIONS})
-    if goes and beside:
-        names = listed([f"--{'json' if n == 'as_json' else n.replace('_', '-')}" for n in beside])
+    files = {"report", "private_report", "partition", "as_json", "force", *GROUPS["Releasing more than once"]}
+    if goes and (beside := sorted(given.keys() & files)):
+        names = listed([given[name] for name in beside])
         raise click.UsageError(f"with --out - nothing but rows is written; leave out {names}.")
 
 
@@ -231,11 +271,9 @@ def _wishes(
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:
-        given = [n for n in DESIGN_OPTIONS if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE]
-        if given:
-            spelled = {p.name: p.opts[0] for p in ctx.command.params}
-            names = listed([spelled[n] for n in given])
-            raise click.UsageError(f"--mechanism is a finished design; leave out {names}.")
+        given = _given(ctx)
+        if odd := [given[name] for name in DESIGN_OPTIONS if name in given]:
+            raise click.UsageError(f"--mechanism is a finished design; leave out {listed(odd)}.")
         return None
     if not secret:
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")

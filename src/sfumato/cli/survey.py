@@ -16,7 +16,7 @@ import click
 import sfumato as sf
 from sfumato import survey as surveys
 from sfumato.atomic import check_target, write_all
-from sfumato.cli.console import document, pairs, story
+from sfumato.cli.console import document, pairs, show_answer, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import BITS, at_most
 from sfumato.errors import DataError, InputError
@@ -49,22 +49,18 @@ def respond(
     law = sf.load(mechanism)
     if (records is None) == (not values):
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
-    if records is not None:
-        if memo is not None or token is not None:
-            raise InputError("--memo and --token are for one respondent", next="Give one record with them.")
-        answers = law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()])
-        assert isinstance(answers, list)  # as many as records
-        for answer in answers:
-            click.echo(json.dumps(answer, ensure_ascii=False))
-        return
+    if records is not None and (memo is not None or token is not None):
+        raise InputError("--memo and --token are for one respondent", next="Give one record with them.")
+    if memo is not None and token is not None:
+        raise InputError("a line is drawn once and sent once: --token and --memo do not go together.")
     record = dict(_pair(text) for text in values)
     if token is not None:
-        if memo is not None:
-            raise InputError("a line is drawn once and sent once: --token and --memo do not go together.")
         click.echo(surveys.lines(law, [token], record)[0])
         return
-    told = law.respond(record) if memo is None else law.respond(record, memo=_key(memo))
-    click.echo(json.dumps(told, ensure_ascii=False))
+    many = None if records is None else [_object(line, i) for i, line in enumerate(records) if line.strip()]
+    told = law.respond(record if many is None else many, **({} if memo is None else {"memo": _key(memo)}))
+    for answer in told if many is not None and isinstance(told, list) else [told]:
+        click.echo(json.dumps(answer, ensure_ascii=False))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -128,35 +124,36 @@ def survey(
       sfumato survey questions.toml --out survey.html --language de
       sfumato survey released.mechanism.json --out survey.html
     """
-    wished = {"asks": asks, "protects": protect, "title": title, "once": once, "forever": forever}
-    made = _survey(file, questions, epsilon, wave, {k: v for k, v in wished.items() if v is not None})
+    wished = {"asks": asks, "protects": protect, "title": title, "once": once, "forever": forever, "wave": wave}
+    made = _survey(file, questions, epsilon, {k: v for k, v in wished.items() if v is not None})
     page, mechanism = made.save(out, language=language, collector=collector, force=force)
-    claim = made.mechanism.claim
+    claim, size = made.mechanism.claim, page.stat().st_size
     told = "nothing" if claim is None else claim.sentence
-    if as_json:
-        document({
-            "page": page, "mechanism": mechanism, "bytes": page.stat().st_size, "claim": told, "note": made.note,
-            "questions": [q.name for q in made.questions], "epsilon": None if claim is None else claim.epsilon,
-        })
-        return
-    pairs([("page", f"{page} ({page.stat().st_size / 1000:.0f} kB)"), ("mechanism", str(mechanism)), ("promises", told),
-           *([("chosen", made.note)] if made.note else []), *_waves(made)])
-    story(f"\nCollect answers with: sfumato collect serve {mechanism}")
+    show_answer({
+        "page": page, "mechanism": mechanism, "bytes": size, "claim": told, "note": made.note,
+        "questions": [q.name for q in made.questions], "epsilon": None if claim is None else claim.epsilon,
+    } if as_json else [
+        ("page", f"{page} ({size / 1000:.0f} kB)"), ("mechanism", str(mechanism)), ("promises", told),
+        *([("chosen", made.note)] if made.note else []), *_waves(made),
+    ])
+    if not as_json:
+        story(f"\nCollect answers with: sfumato collect serve {mechanism}")
 
 
-def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options) -> Survey:
+def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wished: Options) -> Survey:
     if (file is None) == (not asked):
         raise InputError("give a file of questions or a mechanism file, or --question 'NAME: LABEL, LABEL'.")
     if file is None:
-        return surveys.Survey.of_labels([surveys.asked(text) for text in asked], epsilon, wave=wave, **wished)
-    return surveys.Survey.read(file, epsilon=epsilon, wave=wave, **wished)
+        return surveys.Survey.of_labels([surveys.asked(text) for text in asked], epsilon, **wished)
+    return surveys.Survey.read(file, epsilon=epsilon, **wished)
 
 
 def _waves(made: Survey) -> list[tuple[str, str]]:
     if made.waves is None:
         return []
     levels = ", ".join(f"{k}: {at_most(made.waves.level(k), BITS)}" for k in (1, 2, 5, 20, 100))
-    return [("waves", f"ε of so many waves: {levels}; of any number: {at_most(made.waves.forever, BITS)}")]
+    forever = at_most(made.waves.forever, BITS)
+    return [("waves", f"ε at most, of so many waves: {levels}; of any number: {forever}")]
 
 
 mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))

@@ -23,6 +23,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import present
 from sfumato.privacy.ldp import RLDP
+from sfumato.tolerances import SLIP
 from sfumato.uncertainty import Exactly, UncertaintySet
 
 # --- optimal local hashing, by its covariance. It is here for scale; nothing is released with it ----------------------
@@ -119,7 +120,7 @@ def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = DR
         [_level(mechanism, joint, r) for r in given]
     )
     low, high = (float(x) for x in np.quantile(found, [0.5, 0.95]))
-    return Realised(low, high, float((found <= epsilon).mean()), len(found))
+    return Realised(low, high, float((found <= epsilon + SLIP).mean()), len(found))  # levels in floats, also at ε = 0
 
 
 def _listed(mechanism: Mechanism, q: Floats, joint: Joint, given: Floats) -> Floats:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH, Axes, ChartLine, chart
@@ -17,6 +12,7 @@ from sfumato.comparing.results import Comparison, Point
 from sfumato.comparing.running import ENTRANTS, PLAIN
 from sfumato.decimals import BITS, at_least, at_most, near, percent
 from sfumato.designers.choose import METHODS
+from sfumato.standalone import digest, embedded, environment, part_of
 
 BIT = math.log(2)
 
@@ -178,11 +174,10 @@ SCALES = {
 def page(found: Comparison, at: float) -> str:
     """The page, with the advice and the table at one ε."""
     chosen = recommended(found.at(at))
-    script = _text("compare.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script = part_of(__package__, "compare.js")
     missing = {m.method: m.why for m in reversed(found.missing)}
-    return str(_template().render(
-        joint=found.joint, n=found.n, at=at, colours=COLOURS, script=script, script_hash=f"sha256-{digest}",
+    return str(environment(__package__).get_template("compare.html").render(
+        joint=found.joint, n=found.n, at=at, colours=COLOURS, script=script, script_hash=digest(script),
         methods=[(name, _advised(found, at, name), sentence(name)) for name in chosen], data=_data(found, chosen),
         errors=error_picture(found, at), kept=_own(kept_picture(found, at)), rows=_rows(found.at(at), chosen),
         missing=missing.items(), levels=len(found.epsilons),
@@ -208,15 +203,11 @@ def _data(found: Comparison, chosen: tuple[str, ...]) -> str:
         p = next((p for p in found.of(name) if p.epsilon == epsilon), None)
         return ["–", "–"] if p is None else [_bits(p), _points(p, "useful")]
 
-    content = {
+    return embedded({
         "epsilons": list(found.epsilons), "methods": list(chosen), "left": LEFT, "right": WIDTH - RIGHT, "width": WIDTH,
         "bottom": HEIGHT - BOTTOM,
         "told": [[told(name, e) for name in chosen] for e in found.epsilons],
-    }
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    for mark in "<>&":
-        text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return text
+    })
 
 
 def _own(svg: str) -> str:
@@ -247,16 +238,3 @@ def _bits(p: Point) -> str:
 def _points(p: Point, of: str) -> str:
     error = p.error(of)
     return "not fixed" if math.isinf(error) else f"± {near(100 * error, 2)}"
-
-
-@cache
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_text("compare.html"))

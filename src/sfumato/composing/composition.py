@@ -107,8 +107,10 @@ class Composition:
         alone = len(self.releases) == 1
         many = "this release" if alone else f"these {len(self.releases)} releases together"
         tell, change = ("tells", "changes") if alone else ("tell", "change")
+        tell = tell if self.exact else "may tell"  # of bounds nobody knows whether they are reached
         if over > AS_GOOD_AS_KNOWN:
-            return f"{many} {tell} the secret: odds about it may change by a factor of e^{at_most(over, 3)}."
+            proved = "odds about it may change" if self.exact else "all that is proved is that odds about it change"
+            return f"{many} {tell} the secret: {proved} by a factor of at most e^{at_most(over, 3)}."
         if anywhere > AS_GOOD_AS_KNOWN:
             return (
                 f"{many} {change} the odds about a secret by a factor of at most {at_most(math.exp(over), 3)} for "

@@ -9,19 +9,19 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.certificate import level_anywhere
-from sfumato.decimals import in_a_hundred, total
+from sfumato.decimals import at_most, in_a_hundred, total
+from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.measures import Measure, lines_of, seen_from_secret
-from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth, witnessed
+from sfumato.reporting.figures import Attack, Guesser, Leak, PromiseFigures, Suspect, witnessed
 from sfumato.tolerances import AT_A_GLANCE, CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
-    from sfumato.drawing.manifest import Manifest
 
 USUAL_BELIEFS = (0.01, 0.1, 0.25, 0.5, 0.75)
 UNBOUNDED = ("mi", "leakage")  # averages and sums over outputs bound no single belief
@@ -90,6 +90,11 @@ def promised(
         tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in USUAL_BELIEFS if bounded(claim.notion)),
         tuple((where, float(x), math.exp(x) if x < EXPONENT else math.inf) for where, x in elsewhere.items()),
         () if certificate is None else witnessed(certificate), claim.sentence, claim.title, told, capped,
+        "" if certificate is None else certificate.basis,
+        () if certificate is None else tuple(
+            f"{c.title or c.notion.upper()}: {limit(c.level)} proved, {at_most(c.epsilon)} promised"
+            for c in certificate.also
+        ),
     )
 
 
@@ -124,23 +129,21 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
 
     P(s|y) = P(y|s) p(s) / P(y). The best guess in one try is right with probability Σ_y max_s P(y|s) p(s).
     """
-    ps = joint.p_secret
-    kept = np.flatnonzero(ps > 0)
-    if len(kept) < 2:
+    ps, claim = joint.p_secret, mechanism.claim
+    order = [int(s) for s in np.argsort(-ps, kind="stable") if ps[s] > 0]
+    if len(order) < 2:
         return None
-    weight = seen[:, kept] * ps[kept]
+    weight = seen * ps
     told = weight.sum(1) > 0
     after = weight[told] / weight[told].sum(1, keepdims=True)
-    claim = mechanism.claim
-    order = sorted(range(len(kept)), key=lambda i: -float(ps[kept[i]]))
+    limited = claim is not None and bounded(claim.notion)
     suspects = tuple(
         Suspect(
-            joint.secret.text(int(kept[i])), float(ps[kept[i]]), float(after[:, i].min()), float(after[:, i].max()),
-            worst_belief(float(ps[kept[i]]), claim.epsilon, claim.notion)
-            if claim is not None and bounded(claim.notion) else None,
-        ) for i in order[:AT_A_GLANCE]
+            joint.secret.text(s), float(ps[s]), float(after[:, s].min()), float(after[:, s].max()),
+            worst_belief(float(ps[s]), claim.epsilon, claim.notion) if claim is not None and limited else None,
+        ) for s in order[:AT_A_GLANCE]
     )
-    level = LDP().of(seen[:, kept]).value
+    level = LDP().of(seen[:, sorted(order)]).value
     return Attack(
         suspects, len(order) - len(suspects), float(ps.max()), float(weight.max(1).sum()),
         float(np.exp(level)) if level < EXPONENT else float("inf"),
@@ -191,20 +194,3 @@ def _anywhere(mechanism: Mechanism, certificate: Certificate | None) -> float:
     if certificate is None or mechanism.claim is None or mechanism.claim.notion == "leakage":
         return math.inf
     return level_anywhere(mechanism)
-
-
-def worth_of(exact: tuple[PrecisionFigures, ...]) -> Worth | None:
-    """That of the useful columns."""
-    if not exact:
-        return None
-    useful = exact[-1]
-    fixed = useful.error is None or bool(np.isfinite(useful.error))
-    return Worth(useful.name, useful.n, useful.equal if fixed else 0.0, fixed)
-
-
-def imprint_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
-    """What the manifest says about who made the release, when and how."""
-    if manifest is None:
-        return ()
-    told = (("Published by", manifest.publisher), ("Date", manifest.date), ("Made with", manifest.command))
-    return tuple((name, text) for name, text in told if text)

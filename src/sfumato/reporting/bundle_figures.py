@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ from sfumato.decimals import total as summed
 from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
+from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Bundle
-from sfumato.reporting.attack import imprint_of, most_guessed, promised
+from sfumato.reporting.attack import most_guessed, promised
 from sfumato.reporting.figures import (
     USUAL_ROWS,
     DesignData,
     Facts,
-    Glance,
     Guesser,
     PartFact,
     PrecisionFigures,
@@ -40,35 +40,28 @@ from sfumato.tolerances import DRAWN
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
-    from sfumato.drawing.manifest import Manifest
 
 Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
 
 
 def bundle_facts(
-    bundle: Bundle, certificate: Certificate | None, released: BundleEstimate | None = None, *,
-    truth: Truth | None = None, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
-    file: str = "released.mechanism.json",
+    common: Facts, bundle: Bundle, certificate: Certificate | None, released: BundleEstimate | None,
+    truth: Truth | None, level: float,
 ) -> Facts:
-    """The facts of a public report, or of a private one when the true tables are given."""
-    secret, useful = ", ".join(bundle.secret.names), ", ".join(bundle.useful.names)
-    kept = [] if manifest is None else [c.name for c in manifest.columns if c.role == "kept"]
+    """The facts that are a bundle's own, beside those of any release."""
     exact = _precision(bundle, USUAL_ROWS if released is None else released.n)
     rows = None if released is None else _rows(bundle, released, level, truth)
-    columns = () if rows is None else tuple(side for side in rows.sides if side.role == "useful")
-    table = () if manifest is None else tuple(c.name for c in manifest.columns)
-    return Facts(
-        title or f"Release of {useful} with {secret} protected", bundle.method, bundle.reads, secret, useful,
-        bundle.secret.size, bundle.useful.size, _promise(bundle, certificate), None, _design(bundle), None, rows,
-        tuple(kept), manifest is not None and manifest.randomness != "system", file, None, (),
-        _log(about_record(bundle).ratio), exact, None, _seal(bundle, certificate),
-        Glance(_guessers(bundle, certificate), columns, _worth(exact), table, imprint_of(manifest)),
-        None if truth is None or released is None else _private(released, truth, level), _parts(bundle),
+    whole = about_record(bundle).ratio
+    bits = max(part.law.bits or 0 for part in bundle.parts)
+    return replace(
+        common, promise=_promise(bundle, certificate), design=_design(bundle), rows=rows, precision=exact,
+        record_level=math.inf if whole == math.inf else math.log(whole),
+        seal=None if bundle.claim is None else Seal(bundle.checksum, None, bits),
+        guessers=_guessers(bundle, certificate), parts=_parts(bundle),
+        worth=worth_of([p for p in exact if p.role == "useful" and " × " not in p.name], "each column"),
+        columns=() if rows is None else tuple(side for side in rows.sides if side.role == "useful"),
+        private=None if truth is None or released is None else _private(released, truth, level),
     )
-
-
-def _log(ratio: Fraction | float) -> float:
-    return math.inf if ratio == math.inf else math.log(ratio)
 
 
 def _promise(bundle: Bundle, certificate: Certificate | None) -> PromiseFigures | None:
@@ -81,16 +74,20 @@ def _promise(bundle: Bundle, certificate: Certificate | None) -> PromiseFigures 
 def _design(bundle: Bundle) -> DesignData:
     """What of rows is in the file: nothing, or a table for each part."""
     joints = [part.joint for part in bundle.parts if part.joint is not None]
-    counted = [joint for joint in joints if joint.counts is not None]
     spent = drawn_for([bundle])[0]
-    drawn = spent > 0
-    source = "noisy" if drawn else bundle.source if counted else "public"
-    counts = np.concatenate([j.counts.ravel() for j in counted if j.counts is not None]) if counted else np.zeros(0)
-    small = 0 if drawn else int(((counts > 0) & (counts < 5)).sum())
-    least = int(counts[counts > 0].min()) if counted else None
+    counted = any(joint.counts is not None for joint in joints)
+    return design_data("noisy" if spent else bundle.source if counted else "public", joints, spent or None)
+
+
+def design_data(source: str, joints: Sequence[Joint], spent: float | None = None) -> DesignData:
+    """What is told of the tables that a mechanism, or the parts of a bundle, were designed from."""
+    noises = [joint.noise.epsilon for joint in joints if joint.noise is not None]
+    counts = np.concatenate([np.zeros(0), *(j.counts.ravel() for j in joints if j.counts is not None)])
+    people = counts[counts > 0]
     return DesignData(
-        source, counted[0].n if counted else None, sum(j.p.size for j in joints), bool(counted), small, least,
-        int((counts == 0).sum()), spent or None,
+        source, next((joint.n for joint in joints if joint.n is not None), None), sum(j.p.size for j in joints),
+        bool(counts.size), 0 if noises else int((people < SMALL).sum()), int(people.min()) if people.size else None,
+        int((counts == 0).sum()), spent if spent is not None else max(noises, default=None),
     )
 
 
@@ -119,14 +116,14 @@ def _exactness(bundle: Bundle, table: TableEstimate, names: tuple[str, ...], n: 
     return PrecisionFigures(" × ".join(names), role, n, error, float(np.sqrt(np.maximum(p * (1 - p), 0).mean() / n)))
 
 
-def _worth(exact: tuple[PrecisionFigures, ...]) -> Worth | None:
-    """That of the useful columns one by one, on average."""
-    alone = [p for p in exact if p.role == "useful" and " × " not in p.name]
+def worth_of(alone: Sequence[PrecisionFigures], name: str | None = None) -> Worth | None:
+    """That of the useful columns: as one variable, or one by one and on average."""
     if not alone:
         return None
-    fixed = all(p.error is not None and math.isfinite(p.error) for p in alone)
-    equal = float(np.mean([p.equal or 0.0 for p in alone])) if fixed else 0.0
-    return Worth("each column", alone[0].n, equal, fixed)
+    fixed = all(p.error is None or math.isfinite(p.error) for p in alone)
+    equal = [p.equal for p in alone if p.equal is not None]
+    mean = float(np.mean(equal)) if len(equal) == len(alone) else None
+    return Worth(name or alone[0].name, alone[0].n, mean if fixed else 0.0, fixed)
 
 
 def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser, ...]:
@@ -155,7 +152,7 @@ def _rows(bundle: Bundle, found: BundleEstimate, level: float, truth: Truth | No
     left = len(pairs) - DRAWN
     told = f"{left} tables of two columns that tell less are not listed here; NAME.tables.csv has all."
     return RowFigures(
-        found.n, "symbols", "inverse", level, tuple(side for names, side in sides.items() if len(names) == 1),
+        found.n, "symbols", level, tuple(side for names, side in sides.items() if len(names) == 1),
         (told,) if left > 0 else (),
         tables=tuple(sides[names] for names in pairs[:DRAWN]),
     )
@@ -178,14 +175,6 @@ def _private(found: BundleEstimate, truth: Truth, level: float) -> Private:
         away.append(float(np.abs(found.table(*names).p - truth[names]).sum() / 2))
         held &= bool(((low <= truth[names]) & (truth[names] <= high)).all())
     return Private(found.n, None, None, float(np.mean(away)), held)
-
-
-def _seal(bundle: Bundle, certificate: Certificate | None) -> Seal | None:
-    if bundle.claim is None:
-        return None
-    bits = max(part.law.bits or 0 for part in bundle.parts)
-    basis = "" if certificate is None else certificate.basis
-    return Seal(bundle.checksum, None, bits, bundle.claim.sentence, basis, ())
 
 
 def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> Truth:

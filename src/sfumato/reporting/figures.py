@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato import certification
 from sfumato.alphabet import Floats
+from sfumato.decimals import capitalised, near, total
+from sfumato.decimals import level as level_text
+from sfumato.mechanism import Bundle
 from sfumato.tolerances import LINES
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
+    from sfumato.estimation.numbers import Figure
+    from sfumato.mechanism import Mechanism
 
 USUAL_ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
@@ -39,6 +46,8 @@ class PromiseFigures:
     title: str = ""  # the notion's name, with its orders
     told: tuple[str, ...] = ()  # who learns how much, in words
     capped: float | None = None  # promised for any distribution, as a second promise
+    basis: str = ""  # what the proof rests on
+    also: tuple[str, ...] = ()  # further promises, as promised and proved
 
 
 def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
@@ -54,6 +63,21 @@ def placed(witness: tuple[tuple[str, str], ...]) -> str:
     return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
 
 
+def consequences(made: Mechanism | Bundle, proof: Certificate) -> Iterator[str]:
+    """What follows from a claim that holds, and what the file tells beside it, in sentences."""
+    if isinstance(made, Bundle):
+        if spent := certification.drawn_for([made])[0]:
+            whole = level_text(total(proof.level, spent))
+            yield f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all."
+        return
+    for told in certification.promises(made, proof):
+        yield f"{capitalised(told.sentence)}."
+    if made.joint is not None and made.joint.noise is not None:
+        yield f"The file: {certification.design_sentence(made.joint.noise)}. {certification.THEOREM}"
+    if exactly := certification.told_exactly(made):
+        yield f"But {exactly}."
+
+
 @dataclass(frozen=True)
 class Cost:
     """Information in bits at the design distribution."""
@@ -62,7 +86,6 @@ class Cost:
     whole: float  # H of what is read
     ceiling: float | None
     share: float | None  # kept / whole
-    of_ceiling: float | None
 
 
 @dataclass(frozen=True)
@@ -176,14 +199,11 @@ class Heat:
 
 @dataclass(frozen=True)
 class Seal:
-    """What identifies the file and its proof."""
+    """What identifies the file."""
 
     checksum: str
     fingerprint: str | None
     bits: int
-    sentence: str
-    basis: str
-    also: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -247,27 +267,16 @@ class SideFigures:
 
 
 @dataclass(frozen=True)
-class Number:
-    """A figure of a numeric variable with its interval."""
-
-    name: str
-    estimate: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class RowFigures:
     """The released rows and what they say."""
 
     n: int
     decode: str
-    method: str
     level: float
     sides: tuple[SideFigures, ...]
     notes: tuple[str, ...]
     cells: SideFigures | None = None  # the table of both, cell by cell
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[tuple[str, Figure], ...] = ()  # of a numeric variable: mean and quantiles
     tables: tuple[SideFigures, ...] = ()  # of two columns, of a bundle
 
 
@@ -321,17 +330,6 @@ class Worth:
 
 
 @dataclass(frozen=True)
-class Glance:
-    """The four answers."""
-
-    guessers: tuple[Guesser, ...]
-    columns: tuple[SideFigures, ...]
-    worth: Worth | None
-    table: tuple[str, ...]  # columns of the released table
-    imprint: tuple[tuple[str, str], ...]  # date, publisher and command, as the manifest has them
-
-
-@dataclass(frozen=True)
 class Facts:
     """All of it; `asdict` makes it JSON."""
 
@@ -341,21 +339,24 @@ class Facts:
     secret: str
     useful: str
     secret_values: int
-    useful_values: int
-    promise: PromiseFigures | None
-    cost: Cost | None
-    design: DesignData | None
-    heat: Heat | None  # None of a bundle, which has parts instead
-    rows: RowFigures | None
-    kept_columns: tuple[str, ...]
-    seeded: bool
     file: str
-    attack: Attack | None
-    leaks: tuple[Leak, ...]
-    record_level: float  # LDP about the whole record
-    precision: tuple[PrecisionFigures, ...]
-    curve: Curve | None
-    seal: Seal | None
-    glance: Glance
-    private: Private | None = None
+    table: tuple[str, ...]  # columns of the released table
+    kept_columns: tuple[str, ...]
+    imprint: tuple[tuple[str, str], ...]  # date, publisher and command, as the manifest has them
+    seeded: bool
+    record_level: float = math.inf  # LDP about the whole record
+    promise: PromiseFigures | None = None
+    guessers: tuple[Guesser, ...] = ()
+    cost: Cost | None = None
+    design: DesignData | None = None
+    heat: Heat | None = None  # None of a bundle, which has parts instead
     parts: tuple[PartFact, ...] = ()
+    rows: RowFigures | None = None
+    columns: tuple[SideFigures, ...] = ()  # the useful ones, one by one
+    precision: tuple[PrecisionFigures, ...] = ()
+    worth: Worth | None = None
+    attack: Attack | None = None
+    leaks: tuple[Leak, ...] = ()
+    curve: Curve | None = None
+    seal: Seal | None = None
+    private: Private | None = None

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 import os
-from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -18,12 +13,12 @@ from sfumato.decimals import BITS, at_most, capitalised, near, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.libraries import jinja2
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.reporting.bundle_figures import Truth, bundle_facts
+from sfumato.reporting.bundle_figures import Truth
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
-from sfumato.reporting.words import words
+from sfumato.reporting.words import Told, words
+from sfumato.standalone import digest, embedded, environment, part_of
 from sfumato.tolerances import NAMED
 
 if TYPE_CHECKING:
@@ -35,6 +30,9 @@ if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
+
+UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
+
 
 def private_path(path: str | os.PathLike[str]) -> Path:
     """Where the private report lies: released.report.html → released.private-report.html.
@@ -73,16 +71,13 @@ def write_reports(
     return tuple(pages)
 
 
-UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
-
-
 def public_report(
     mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None = None,
     **options: Unpack[ReportOptions],
 ) -> str:
     """The page for everyone: nothing in it was computed from private rows beyond the mechanism file and the
     released rows, because it is given nothing else."""
-    return page(_facts(mechanism)(mechanism, certificate, released, **options))
+    return page(facts_of(mechanism, certificate, released, **options))
 
 
 def private_report(
@@ -90,27 +85,22 @@ def private_report(
     truth: Joint | Truth, **options: Unpack[ReportOptions],
 ) -> str:
     """The page for those who may see the true table: the public one, and the comparison with the truth."""
-    return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **options))
-
-
-def _facts(mechanism: Mechanism | Bundle) -> Callable[..., Facts]:
-    return bundle_facts if isinstance(mechanism, Bundle) else facts_of
+    return page(facts_of(mechanism, certificate, released, truth=truth, **options))
 
 
 def page(found: Facts) -> str:
     """The HTML of a set of facts."""
-    script = _text("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, told = part_of(__package__, "page.js"), words(found)
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, few=NAMED, data=_data(found), script=script, style=_text("page.css"),
-        script_hash=f"sha256-{digest}"
+        f=found, w=told, vague=VAGUE, few=NAMED, data=_data(found, told["change"]), script=script,
+        style=part_of(__package__, "page.css"), script_hash=digest(script),
     ))
 
 
-def _data(found: Facts) -> str:
-    """What the script draws from, as JSON that cannot end its element."""
+def _data(found: Facts, change: Told) -> str:
+    """What the script draws from; `change` is what e^ε bounds."""
     h, c = found.heat, found.curve
-    content = {
+    return embedded({
         "useful": found.useful,
         "heat": None if h is None else {
             "rows": h.row_labels, "columns": h.column_labels, "values": [[_six(x) for x in row] for row in h.values],
@@ -123,13 +113,9 @@ def _data(found: Facts) -> str:
             "series": [{"label": s.label, "bits": s.bits, "errors": [_told(x) for x in s.errors]} for s in c.series],
             "priors": c.priors, "beliefs": [[most(x) for x in row] for row in c.beliefs],
             "most": [most(x / c.whole) for x in c.limit], "factors": [factor(math.exp(x)) for x in c.stops],
-            "change": words(found).change,
+            "change": change,
         },
-    }
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for mark in "<>&":
-        text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return text.replace("//", "/\\u002f")  # so that no address can hide in the data
+    })
 
 
 def _six(x: float) -> float:
@@ -142,23 +128,14 @@ def _told(error: float | None) -> float | str | None:
 
 
 @cache
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
-
-
-@cache
 def _template() -> Template:
-    home = files(__package__)
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: home.joinpath(name).read_text("utf-8")), autoescape=True,
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )
-    environment.filters.update(
-        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite,
+    filling = environment(__package__)
+    filling.filters.update(
+        percent=percent, number=number, short=short, count=count, trimmed=trimmed,
         points=in_points, most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )
-    return environment.get_template("page.html")
+    return filling.get_template("page.html")
 
 
 def percent(x: float | None) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING
 
 from sfumato.certification import Certificate, promises
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.reporting.facts import cost_of, design_data, promise_of
+from sfumato.reporting.bundle_figures import design_data
+from sfumato.reporting.facts import cost_of, promise_of
 from sfumato.reporting.figures import placed
 from sfumato.reporting.words import strength, way
 
@@ -76,9 +77,7 @@ def document_of(made: Mechanism | Bundle, proof: Certificate) -> Record:
                           for c in proof.also]
     return {
         **told, "claim": {**claim, "also": also}, "promises": [asdict(one) for one in promises(made, proof)],
-        "bits": None if cost is None else {
-            "kept": cost.kept, "whole": cost.whole, "ceiling": cost.ceiling, "nmi": cost.share
-        },
+        "bits": None if cost is None else dict(zip(("kept", "whole", "ceiling", "nmi"), astuple(cost), strict=True)),
         "design_data": _design_document(made, cells),
     }
 
@@ -87,6 +86,6 @@ def _design_document(made: Mechanism, cells: int) -> Record:
     joint = made.joint
     return {
         "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
-        "small_cells": 0 if joint is None else design_data(made, joint).small,
+        "small_cells": 0 if joint is None else design_data(made.source, [joint]).small,
         "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
     }

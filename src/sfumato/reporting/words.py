@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.decimals import BITS, at_least, at_most, capitalised, nats, sure
@@ -11,6 +9,7 @@ from sfumato.designers.choose import METHODS
 from sfumato.drawing.manifest import DECODES
 from sfumato.reporting.figures import Facts, PromiseFigures
 
+Told = str | bool | tuple[str, ...] | tuple[tuple[str, str], ...]  # a sentence, whether to warn, or some
 WITHIN = {
     "everything": "whatever the distribution of the data is",
     "anything": "whatever the distribution of the data is",
@@ -61,6 +60,7 @@ GLOSSARY = (
     ("Certificate", "The proof of the promise from the whole numbers in the mechanism file. Anybody can repeat it."),
     ("Bit", "What one answer to a yes/no question tells when both are equally likely; 1.44 bits are one nat."),
 )
+UNDESIGNED = "The mechanism file holds no design data."
 UNNAMED = "A table of probabilities, one row for each output and one column for each input."
 WHOM = (
     "Anyone who holds the released rows and the mechanism file: readers, researchers, buyers, other agencies, "
@@ -69,46 +69,23 @@ WHOM = (
 NOTHING_LEFT = 0.5  # a standard error of a share above this says that nothing was learned
 
 
-@dataclass(frozen=True)
-class Words:
-    """The sentences of a page."""
-
-    method: str
-    protected: str
-    others: str
-    whom: str
-    limits: tuple[str, ...]
-    strength: str
-    change: str
-    odds: str
-    before: str
-    prior: str
-    condition: str
-    design: str
-    alarming: bool  # the design data need a warning that cannot be missed
-    decode: str
-    witness: str
-    worth: tuple[str, ...]
-    leaks: str
-    contents: tuple[tuple[str, str], ...]
-    glossary: tuple[tuple[str, str], ...] = GLOSSARY
-
-
 def way(method: str) -> str:
     """How a method answers."""
     return METHODS.get(method, UNNAMED)
 
 
-def words(f: Facts) -> Words:
-    return Words(
-        _parts(f) if f.parts else way(f.method),
-        _protected(f), _others(f), WHOM, _limits(f), strength(f.promise, f.secret), _change(f), _odds(f), *_before(f),
-        _condition(f),
-        SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
-        f.design is not None and f.design.source not in HARMLESS,
-        "" if f.rows is None else f"written {DECODES[f.rows.decode]}",
-        _witness(f), _worth(f), _leaks(f), _contents(f),
-    )
+def words(f: Facts) -> dict[str, Told]:
+    """The sentences of a page."""
+    before, prior = _before(f)
+    return {
+        "method": _parts(f) if f.parts else way(f.method), "protected": _protected(f), "others": _others(f),
+        "whom": WHOM, "limits": _limits(f), "strength": strength(f.promise, f.secret), "change": _change(f),
+        "odds": _odds(f), "before": before, "prior": prior, "condition": _condition(f),
+        "design": SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else UNDESIGNED,
+        "alarming": f.design is not None and f.design.source not in HARMLESS,  # a warning that cannot be missed
+        "decode": "" if f.rows is None else f"written {DECODES[f.rows.decode]}", "witness": _witness(f),
+        "worth": _worth(f), "leaks": _leaks(f), "contents": _contents(f), "glossary": GLOSSARY,
+    }
 
 
 def _parts(f: Facts) -> str:
@@ -161,16 +138,11 @@ def _limits(f: Facts) -> tuple[str, ...]:
     return tuple(text)
 
 
-def limits(promise: PromiseFigures) -> tuple[str, str]:
-    """e^ε and ε, as texts that hold."""
-    return at_most(promise.factor, 3), at_most(promise.epsilon, BITS)
-
-
 def strength(promise: PromiseFigures | None, secret: str) -> str:
     """What the promise says about one released row."""
     if promise is None:
         return ""
-    factor, _ = limits(promise)
+    factor = at_most(promise.factor, 3)
     if promise.notion == "mi":
         return (
             f"On average a released row tells at most {nats(promise.epsilon, BITS)} about {secret}. A single row may "
@@ -210,7 +182,7 @@ def _odds(f: Facts) -> str:
         return ""
     if f.promise.notion in ("mi", "leakage"):
         return f"{strength(f.promise, f.secret)} It bounds no single belief, so there is no greatest change to state."
-    factor, _ = limits(f.promise)
+    factor = at_most(f.promise.factor, 3)
     if f.promise.notion in ("lip", "srlip", "pml"):
         least = "" if f.promise.notion == "pml" else f", and at least {at_least(1 / f.promise.factor, 3)} in 100"
         return (

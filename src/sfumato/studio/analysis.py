@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.certification import THEOREM, design_sentence, promises, verify
+from sfumato.certification import verify
 from sfumato.certification.certificate import PROVED
-from sfumato.certification.promises import told_exactly
-from sfumato.decimals import LEVEL, MISSING, capitalised, level, near, percent
+from sfumato.decimals import LEVEL, MISSING, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE
-from sfumato.mechanism import Bundle, load
+from sfumato.mechanism import load
 from sfumato.releasing.writing import output, writer_for
+from sfumato.reporting import consequences
 from sfumato.sources import Source, open_source
 from sfumato.tolerances import LINES
 
@@ -28,37 +28,11 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
 
 FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
 LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
 MOST_RECORDS = 10_000_000  # synthetic ones, which are held in memory
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The files of a release that somebody brought."""
-
-    mechanism: Path
-    table: Path | None
-
-    @classmethod
-    def of(cls, paths: Iterable[Path]) -> Given:
-        """Which file is which, by what it says of itself."""
-        tables: list[Path] = []
-        mechanism = None
-        for path in paths:
-            kind = _kind(path)
-            if kind == "mechanism":
-                mechanism = path
-            elif kind is None:
-                tables.append(path)
-        if mechanism is None:
-            raise InputError("the mechanism file of the release is missing (NAME.mechanism.json): nothing can be "
-                             "verified or estimated without it.")
-        if len(tables) > 1:
-            raise InputError(f"one released table at a time: {listed([t.name for t in tables])} are {len(tables)}.")
-        return cls(mechanism, tables[0] if tables else None)
 
 
 def _kind(path: Path) -> str | None:
@@ -73,31 +47,37 @@ def _kind(path: Path) -> str | None:
 
 @dataclass(slots=True, eq=False)
 class Analysis:
-    """A release that was opened."""
+    """A release that somebody brought, opened."""
 
-    given: Given
+    file: Path
     mechanism: Mechanism | Bundle
+    source: Source | None  # the released table, if it was brought
     found: Estimate | BundleEstimate | None = None
 
     @classmethod
-    def opened(cls, given: Given) -> Analysis:
-        return cls(given, load(given.mechanism))
+    def opened(cls, paths: Iterable[Path]) -> Analysis:
+        """Which file is which is told by what it says of itself."""
+        kinds = {path: _kind(path) for path in paths}
+        tables = [path for path, kind in kinds.items() if kind is None]
+        laws = [path for path, kind in kinds.items() if kind == "mechanism"]
+        if not laws:
+            raise InputError("the mechanism file of the release is missing (NAME.mechanism.json): nothing can be "
+                             "verified or estimated without it.")
+        if len(tables) > 1:
+            raise InputError(f"one released table at a time: {listed([t.name for t in tables])} are {len(tables)}.")
+        return cls(laws[-1], load(laws[-1]), open_source(tables[0]) if tables else None)
 
     def verdict(self) -> Record:
         """What `sfumato verify` says of the mechanism file."""
-        made, file = self.mechanism, self.given.mechanism.name
+        made = self.mechanism
         try:
-            proof = verify(self.given.mechanism)
+            proof = verify(self.file)
         except SfumatoError as error:
             return {"holds": False, "title": "The claim was not proved", "lines": [error.text(shell=True)]}
-        lines = [f"{level(proof.level, LEVEL)}, from the integers in {file}."]
+        lines = [f"{level(proof.level, LEVEL)}, from the integers in {self.file.name}."]
         lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
         lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
-        if not isinstance(made, Bundle):
-            lines += [f"{capitalised(p.sentence)}." for p in promises(made, proof)]
-            if made.joint is not None and made.joint.noise is not None:
-                lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
-            lines += [f"But {exactly}."] if (exactly := told_exactly(made)) else []
+        lines += consequences(made, proof)
         return {"holds": True, "title": f"Holds: {made.claim.sentence if made.claim else proof.title}", "lines": lines}
 
     def estimated(self, source: Source, decode: str | None) -> Record:
@@ -109,10 +89,6 @@ class Analysis:
             "n": f"{found.n:,}", "names": names, "tables": [self.table([name]) for name in names],
             "notes": list(getattr(found, "notes", ())), "synthetic": NOTE,
         }
-
-    def source(self) -> Source | None:
-        """The released table, if it was brought."""
-        return None if self.given.table is None else open_source(self.given.table)
 
     def table(self, names: Sequence[str]) -> Record:
         """The estimated table of some columns; of two also the shares of the first within the second."""

@@ -231,8 +231,8 @@ class Roles:
         """Whether there is something to protect and something to keep informative."""
         return bool(self.secret and self.useful)
 
-    def wishes(self, epsilon: float) -> Wishes:
-        """What `sfumato release` would be asked with these columns."""
+    def wishes(self, epsilon: float = 1.0) -> Wishes:
+        """What `sfumato release` would be asked with these columns, at any level where only they are asked about."""
         return Wishes(
             self.secret, self.useful, epsilon, bins=dict(self.bins) or None, rare=dict(self.rare) or None,
             missing=self.missing, columns="one", design="auto", at_most=usual_cap(epsilon),
@@ -256,23 +256,34 @@ def _least(least: object) -> float:
 
 def command(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> str:
     """The command line of a release; `design` is what it is designed from, `more` what else was said."""
-    words = ["sfumato", "release", table, *_named("--secret", roles.secret), *_named("--useful", roles.useful)]
-    words += _named("--keep", roles.keep)
-    for name, rule in roles.bins.items():
-        words += ["--bins", f"{name}={_edges(rule) if isinstance(rule, list) else rule}"]
-    for name, least in roles.rare.items():
-        words += ["--rare", f"{name}={least:g}"]
-    words += ["--missing", roles.missing] if roles.missing != "category" else []
-    words += ["--public-labels", EVERY] if roles.public else []
-    words += ["--epsilon", f"{design['epsilon']:g}", "--design", design["design"]]
-    words += ["--design-epsilon", f"{design['design_epsilon']:g}"] if design.get("design_epsilon") else []
-    for name, value in more.items():
-        spelling = f"--{name.replace('_', '-')}"
-        values = value if isinstance(value, (list, tuple)) else [value]
-        words += [] if value in (None, False, "", [], ()) else [spelling] if value is True else [
-            word for x in values for word in (spelling, f"{x:g}" if isinstance(x, float) else str(x))
-        ]
-    return shlex.join([*words, "--out", out])
+    said = {
+        "secret": roles.secret, "useful": roles.useful, "keep": roles.keep, "bins": roles.bins, "rare": roles.rare,
+        "missing": None if roles.missing == "category" else roles.missing,
+        "public_labels": EVERY if roles.public else None, "epsilon": design["epsilon"], "design": design["design"],
+        "design_epsilon": design.get("design_epsilon"), **more, "out": out,
+    }
+    words = [word for name, value in said.items() for word in _option(f"--{name.replace('_', '-')}", value)]
+    return shlex.join(["sfumato", "release", table, *words])
+
+
+def _option(spelling: str, value: object) -> list[str]:
+    """An option as words: a flag, columns in one word, rules by column, or a value, several if it is a list."""
+    if value in (None, False, "", [], (), {}):
+        return []
+    if value is True:
+        return [spelling]
+    if isinstance(value, dict):
+        rules = {name: _edges(rule) if isinstance(rule, list) else _text(rule) for name, rule in value.items()}
+        return [word for name, rule in rules.items() for word in (spelling, f"{name}={rule}")]
+    if isinstance(value, tuple):
+        names = io.StringIO()
+        csv.writer(names, lineterminator="").writerow(value)
+        return [spelling, names.getvalue()]
+    return [word for x in (value if isinstance(value, list) else [value]) for word in (spelling, _text(x))]
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def python(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> str:
@@ -282,8 +293,7 @@ def python(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> st
     wishes = {
         "keep": list(roles.keep), "bins": roles.bins, "rare": roles.rare,
         "missing": roles.missing if roles.missing != "category" else None, "public": roles.public,
-        "design": design["design"],
-        "design_epsilon": design.get("design_epsilon"), "at_most": design["at_most"],
+        "design": design["design"], "design_epsilon": design.get("design_epsilon"), "at_most": design["at_most"],
     }
     publish = {"keep": list(roles.keep), **{k: more.get(k) for k in ("publisher", "people", "budget", "force")}}
     ledger = f", ledger=sf.Ledger({more['ledger']!r})" if more.get("ledger") else ""
@@ -305,14 +315,6 @@ def design_of(basis: Basis, wishes: Wishes) -> Record:
         "epsilon": wishes.epsilon, "at_most": wishes.at_most, "design": "any" if noise is None else "noisy",
         "design_epsilon": None if noise is None else noise.epsilon,
     }
-
-
-def _named(spelling: str, names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(names)
-    return [spelling, text.getvalue()]
 
 
 def _edges(rule: Sequence[float]) -> str:

@@ -26,7 +26,7 @@ from sfumato.releasing.session import Session
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
-from sfumato.studio.analysis import Analysis, Given
+from sfumato.studio.analysis import Analysis
 from sfumato.studio.cards import Card, Roles, cards_of, command, design_of, python
 from sfumato.studio.levels import Levels, guessed_from, of_before, shown
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Asked
 
 Tell = Callable[..., None]
-ANY = 1.0  # a level, where only columns are asked about
 TWO = ("yes", "no")  # labels of a secret of which none were told
 
 
@@ -100,7 +99,7 @@ class Desk:
         """The useful columns that the command line would take beside a secret of two values: how many there are is
         told by nobody yet."""
         source, roles = self._source(), Roles.of(choice, self._source().columns)
-        wishes = replace(roles.wishes(ANY), useful=(), labels=dict.fromkeys(roles.secret, TWO))
+        wishes = replace(roles.wishes(), useful=(), labels=dict.fromkeys(roles.secret, TWO))
         wishes = cut(source, wishes, roles.keep, exact=False)
         other = [c for c in source.columns if c not in roles.secret and c not in roles.keep]
         return list(useful_columns(source, wishes, other).useful)
@@ -120,7 +119,7 @@ class Desk:
                 f"about {near(rows / cells, 2)} rows in each"}
 
     def _size(self, name: str, roles: Roles) -> int:
-        card, wishes = self.cards[name], roles.wishes(ANY)
+        card, wishes = self.cards[name], roles.wishes()
         edges = card.usual_edges if name not in roles.bins and name not in roles.rare else None
         ruled = replace(wishes, bins={**(wishes.bins or {}), **({name: edges} if edges else {})})
         return size_of(card.labels, ruled, name, card.rows) or card.distinct or 1
@@ -152,7 +151,7 @@ class Desk:
     def _counted(self, roles: Roles, epsilon: float) -> Counted:
         """The table of counts, with what looks odd in it. What is told of its labels is found out once."""
         source, heard = self._source(), Heard(self.tell)
-        wishes = cut(source, roles.wishes(ANY), roles.keep, exact=False)
+        wishes = cut(source, roles.wishes(), roles.keep, exact=False)
         if (known := self.tables.get(repr(wishes))) is None:
             told = learnt(source, replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon)), None, source.path)
             joint = tabulated(source, told.wishes, listener=heard)
@@ -222,28 +221,29 @@ class Desk:
 
     def analyse(self, paths: list[str], decode: str | None) -> Record:
         """Verify somebody's release, and estimate from it."""
-        self.analysis = Analysis.opened(Given.of(map(Path, paths)))
+        self.analysis = Analysis.opened(map(Path, paths))
         self.tell(busy={"what": "verifying"})
-        verdict = self.analysis.verdict()
+        verdict, source = self.analysis.verdict(), self.analysis.source
         self.tell(verdict=verdict)
-        source = self.analysis.source()
         if source is None or not verdict["holds"]:
-            return {"verdict": verdict, "estimate": None, "name": self.analysis.given.mechanism.name}
+            return {"verdict": verdict, "estimate": None, "name": self.analysis.file.name}
         with Heard(self.tell).step(f"estimating from {source.name}", source.expected, rows=True) as told:
             found = self.analysis.estimated(source.watched(told), decode or None)
         return {"verdict": verdict, "estimate": found, "name": source.name}
 
     def ask(self, kind: str, names: list[str]) -> Record:
         """A table or odds ratios of the release that is being analysed."""
-        if self.analysis is None:
-            raise InputError("open a release first.")
-        return {"kind": kind, **(self.analysis.odds(names) if kind == "odds" else self.analysis.table(names))}
+        asked = self._analysis()
+        return {"kind": kind, **(asked.odds(names) if kind == "odds" else asked.table(names))}
 
     def synthesise(self, rows: int, to: str) -> str:
         """Synthetic records in a file."""
+        return str(self._analysis().synthetic(rows, Path(to)))
+
+    def _analysis(self) -> Analysis:
         if self.analysis is None:
             raise InputError("open a release first.")
-        return str(self.analysis.synthetic(rows, Path(to)))
+        return self.analysis
 
     def _plan(self, epsilon: float, made: bytes | None) -> Plan:
         levels = self._levels()
@@ -275,5 +275,3 @@ def _account(more: Asked) -> Account:
     if not ledger:
         raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
     return Account(Ledger(ledger), people, budget)
-
-

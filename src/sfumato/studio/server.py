@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -37,11 +38,20 @@ if TYPE_CHECKING:
 Post: TypeAlias = "Callable[[Visit, Asked], Awaitable[None] | None]"  # what is done with a document of the page
 
 Answer: TypeAlias = "Callable[[Visit, Request], Awaitable[Response]]"  # to somebody who knows the address of a visit
-MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
-LEFT_FREE = 256 << 20  # bytes that an upload leaves free on the disk
-MOST_JSON = 1 << 20  # bytes of anything else that is sent
-IDLE = 1800.0  # seconds for which a visit is kept while nobody looks
-BEAT = 15.0  # seconds after which a silent stream says that it is alive
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How much is taken, and how long is waited."""
+
+    upload: int = 4 << 30  # bytes; a larger table is named on the command line and read where it lies
+    free: int = 256 << 20  # bytes that an upload leaves free on the disk
+    asked: int = 1 << 20  # bytes of anything else that is sent
+    idle: float = 1800.0  # seconds for which a visit is kept while nobody looks
+    beat: float = 15.0  # seconds after which a silent stream says that it is alive
+
+
+SERVING = Serving()
 CLOSING = {"Connection": "close"}  # what still comes is not read
 
 
@@ -52,7 +62,7 @@ class TooMuch(Exception):
 class Studio:
     """The application: visits, and what is asked of them."""
 
-    def __init__(self, table: Path | None = None, ledger: Path | None = None, *, most: int = MOST_BYTES) -> None:
+    def __init__(self, table: Path | None = None, ledger: Path | None = None, *, most: int = SERVING.upload) -> None:
         self.table, self.ledger, self.most = table, ledger, most
         self.visits: dict[str, Visit] = {}
         self.door: Door | None = None
@@ -134,7 +144,7 @@ class Studio:
                 with visit.listening() as queue:
                     while not self.ending:
                         try:
-                            message = await asyncio.wait_for(queue.get(), BEAT)
+                            message = await asyncio.wait_for(queue.get(), SERVING.beat)
                             yield f"data: {door.as_line(message)}\n\n"
                         except TimeoutError:
                             yield ": alive\n\n"
@@ -146,7 +156,7 @@ class Studio:
     def _left(self, visit: Visit) -> None:
         """Nobody looks at a visit: unless somebody comes back, it is forgotten with everything it holds."""
         async def forget() -> None:
-            await asyncio.sleep(IDLE)
+            await asyncio.sleep(SERVING.idle)
             if not visit.listeners and self.visits.pop(visit.id, None) is not None:
                 visit.close()
 
@@ -184,7 +194,7 @@ class Studio:
     async def _fill(self, request: Request, coming: Incoming) -> None:
         """Write a body to the disk as it comes, never more than there may be."""
         said = request.headers.get("content-length", "")
-        left = min(self.most, door.room(coming.path.parent) - LEFT_FREE)
+        left = min(self.most, door.room(coming.path.parent) - SERVING.free)
         if said.isdigit() and int(said) > left:
             raise TooMuch
         async for chunk in request.stream():
@@ -235,7 +245,7 @@ async def _asked(answer: Post, visit: Visit, request: Request) -> Response:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_JSON:
+        if len(body) > SERVING.asked:
             return PlainTextResponse("this is more than a page sends.", 413, headers=CLOSING)
     try:
         given = json.loads(body or b"{}")

@@ -7,6 +7,7 @@ least errors of the one-question tables that can be estimated, by ε and the num
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tomllib
@@ -19,23 +20,26 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Column, Floats
+from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import check_target, write_all
+from sfumato.bundles.answers import Answer
 from sfumato.certification import seal
 from sfumato.composing import Waves, waves
 from sfumato.designers import design
 from sfumato.designers.closed_forms import grr_response as response
 from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.estimation.models import model_of
+from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
-from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
+from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
 from sfumato.mechanism.law import MOST_BITS as TURN_BITS
-from sfumato.mechanism.subset_laws import ORDERS, incidence
+from sfumato.mechanism.subset_laws import ORDERS
 from sfumato.survey.survey_page import page_of, parts_of, words_in
 from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 from sfumato.uncertainty import Anything
 
 EPSILON, ONCE, FOREVER = (option(f"--{name}", f"{name}=") for name in ("epsilon", "once", "forever"))
+AGAIN = "a wave is named where people are asked again"
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,9 +140,8 @@ class Survey:
         >>> Survey.of_labels({"drug": ["yes", "no"]}, 1.0).mechanism.method
         'grr'
         """
-        if isinstance(questions, Mapping):
-            questions = [Question(name, tuple(labels)) for name, labels in questions.items()]
-        asked = tuple(questions)
+        asked = tuple(questions) if not isinstance(questions, Mapping) else tuple(
+            Question(name, tuple(labels)) for name, labels in questions.items())
         if not asked:
             raise InputError("a survey needs one question or more.")
         if once is not None and forever is not None and epsilon is None:
@@ -147,8 +150,7 @@ class Survey:
         if epsilon is None or once is not None or forever is not None:
             raise InputError(f"say {EPSILON}, or both {ONCE} and {FOREVER} for repeated waves.")
         if wave:
-            again = "a wave is named where people are asked again"
-            raise InputError(again, next=f"Say {ONCE} and {FOREVER}, not {EPSILON}.")
+            raise InputError(AGAIN, next=f"Say {ONCE} and {FOREVER}, not {EPSILON}.")
         made = design_for(asked, epsilon, protects=protects, asks=asks)
         return cls(asked, made.mechanism, title, introduction, note=made.note, whole=isinstance(made.mechanism, Bundle))
 
@@ -198,6 +200,7 @@ NOBODY = Alphabet(())
 PAGE_CELLS = 5_000  # weights of a listed law that a page carries: about 90 kB
 ASKS = ("auto", "together", "apart", "in turn")
 PROTECTS = ("record", "sensitive")
+TOO_MANY = "the questions have too many combinations of answers to be answered together"
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +233,7 @@ def design_for(questions: Sequence[Question], epsilon: float, *, protects: str, 
     chosen = ("together", "apart") if asks == "auto" else (asks,)
     made = {name: way for name in chosen if (way := ways[name](questions, epsilon)) is not None}
     if not made:
-        many = "the questions have too many combinations of answers to be answered together"
-        raise InputError(many, next="Ask them apart.")
+        raise InputError(TOO_MANY, next="Ask them apart.")
     best = min(made, key=lambda name: made[name].error)
     told = ", ".join(f"{name} {x.error:.3g}" for name, x in made.items())
     return replace(made[best], note=f"answered {best} (standard error of one question, times √n: {told})")
@@ -291,23 +293,19 @@ def _laws(k: int, epsilon: float, secret: bool) -> Iterator[tuple[Law, str]]:
     yield response(rows, useful, math.expm1(epsilon)), "grr"
     if not secret:
         yield Unary(1, k, 0.5, 1 / (e + 1)), "oue"
-        for order in ORDERS:
-            if k > order + 1 and (blocks := _blocks(1, k, order, e, 1.0, 0.0)) is not None:
-                yield blocks, "blocks"
+        yield from ((law, "blocks") for law in _blocks(1, k, epsilon))
     size = max(1, round(k / (e + 1)))  # of the sets: Ye and Barg 2018
     if size > 1 and math.comb(k, size) * k <= PAGE_CELLS:
         q = np.array([[e if x in held else 1.0 for x in range(k)] for held in combinations(range(k), size)])
         yield Table(q / q.sum(0), rows), "subset"
 
 
-def _blocks(rows: int, useful: int, order: int, inside: float, outside: float, other: float) -> Blocks | None:
-    try:
-        held = incidence(useful, order)
-    except InputError:
-        return None
-    many, d = len(held), int(held[:, 0].sum())
-    total = d * inside + (many - d) * outside + (rows - 1) * many * other
-    return Blocks(rows, useful, order, inside / total, outside / total, other / total)
+def _blocks(rows: int, useful: int, epsilon: float) -> Iterator[Law]:
+    """Answers with blocks of useful values, of every order that there is for so many."""
+    for order in ORDERS:
+        if useful > order + 1:
+            with contextlib.suppress(InputError):  # no blocks of this order
+                yield Answer(rows, useful, epsilon, order).law()
 
 
 def _about_secret(questions: Sequence[Question], epsilon: float) -> Iterator[Mechanism]:
@@ -316,9 +314,8 @@ def _about_secret(questions: Sequence[Question], epsilon: float) -> Iterator[Mec
     within = Anything(Joint.uniform(secret, useful))
     for method in ("srr", "grr"):
         yield replace(design(within, epsilon, method).mechanism, source="unstated")
-    for order in ORDERS:
-        law = _blocks(secret.size, useful.size, order, math.exp(epsilon), math.exp(-epsilon), 1.0)
-        if law is not None and useful.size > order + 1 and law.outputs * secret.size * useful.size <= 40 * PAGE_CELLS:
+    for law in _blocks(secret.size, useful.size, epsilon):
+        if law.outputs * secret.size * useful.size <= 40 * PAGE_CELLS:
             made = _sealed(law, secret, useful, "both", "blocks", Claim("rldp", epsilon, within))
             yield replace(made, joint=within.joint)
 
@@ -334,15 +331,8 @@ def _measured(mechanism: Mechanism) -> Chosen:
     inverse = model.invert(model.forward(p), 1)
     if not inverse.identified.all():
         return Chosen(mechanism, math.inf)
-    sums = _question_sums(mechanism.reading)
-    return Chosen(mechanism, math.sqrt(float(np.mean(np.einsum("ij,jk,ik->i", sums, inverse.covariance(), sums)))))
-
-
-def _question_sums(columns: Sequence[Column]) -> Floats:
-    """[label of some question, joint input]: the one-question tables as sums of cells."""
-    grid = np.indices([c.size for c in columns]).reshape(len(columns), -1)
-    own = [row == np.arange(c.size)[:, None] for row, c in zip(grid, columns, strict=True)]
-    return np.concatenate(own).astype(float)
+    tables = np.concatenate([sums(mechanism.reading, [column.name]) for column in mechanism.reading])
+    return Chosen(mechanism, math.sqrt(float(np.mean(np.einsum("ij,jk,ik->i", tables, inverse.covariance(), tables)))))
 
 
 def _subset_names(alphabet: Alphabet, law: Law) -> Column:

@@ -24,19 +24,19 @@ from sfumato.errors import SfumatoError
 from sfumato.libraries import uvicorn
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.processes import listening
+from sfumato.standalone import environment, part_of
 from sfumato.survey import Form, MalformedAnswer
 from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
-from sfumato.survey.survey_page import part_of, policy_of, template
+from sfumato.survey.survey_page import policy_of
 
 if TYPE_CHECKING:
-
     from sfumato.frames import Record
 
 
 def estimates_page(n: int, tables: list[Record]) -> str:
     """The HTML of what can be said so far."""
-    script, style = part_of("estimates.js"), part_of("estimates.css")
-    return str(template("estimates.html").render(
+    script, style = (part_of(__package__, f"estimates.{kind}") for kind in ("js", "css"))
+    return str(environment(__package__).get_template("estimates.html").render(
         n=f"{n:,}", tables=tables, missing=MISSING, script=script, style=style, policy=policy_of(script, style, None)
     ))
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +16,11 @@ import msgspec
 import numpy as np
 
 from sfumato.errors import InputError, unknown
-from sfumato.libraries import jinja2
 from sfumato.mechanism import Bundle, Mechanism, Promise
 from sfumato.mechanism.law import joint_code, record_codes
+from sfumato.standalone import digest, embedded, environment, part_of
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from sfumato.frames import Record
     from sfumato.survey.asking import Survey
 
@@ -133,9 +127,9 @@ def page_of(survey: Survey, words: Language, collector: str | None = None) -> st
             raise InputError(
                 f"a page does not draw from a law of kind {part.law.kind!r}", next="Use a bundle of its parts."
             )
-    script = "\n".join(_scripts())
-    style = part_of("page.css")
-    out = str(template("page.html").render(
+    own = (part_of(__package__, f"{name}.js") for name in ("sampler", "qr", "page"))
+    script, style = "\n".join([part_of("sfumato_kernel", "verifier.js"), *own]), part_of(__package__, "page.css")
+    out = str(environment(__package__).get_template("page.html").render(
         s=survey, w=words, few=FEW_CHOICES, style=style, script=script, data=_data(survey, words, collector),
         policy=policy_of(script, style, collector),
     ))
@@ -156,20 +150,15 @@ def policy_of(script: str, style: str, collector: str | None) -> str:
             raise InputError("the collector must be an address like https://survey.example/answer", value=collector)
         origin = f" {where.scheme}://{where.netloc}"
     return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; "
         f"connect-src 'self'{origin}; base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
 def _data(survey: Survey, words: Language, collector: str | None) -> str:
-    """What the script works from, as JSON that cannot end its element; files are text: no weight becomes a float."""
-    waves = survey.waves
-    mechanism = survey.mechanism
-    text = json.dumps({
+    """What the script works from; files are text: no weight becomes a float."""
+    waves, mechanism = survey.waves, survey.mechanism
+    return embedded({
         "id": survey_id(mechanism), "wave": survey.wave, "collector": collector, "words": msgspec.to_builtins(words),
         "questions": [
             {"name": q.name, "text": q.text or q.name, "secret": q.name in mechanism.secret.names,
@@ -181,10 +170,7 @@ def _data(survey: Survey, words: Language, collector: str | None) -> str:
         "waves": None if waves is None else {
             "permanent": _file(waves.permanent), "instantaneous": _file(waves.instantaneous)
         },
-    }, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for mark in "<>&\u2028\u2029":
-        text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return text
+    })
 
 
 def _claim(survey: Survey) -> Record | None:
@@ -205,26 +191,6 @@ def _claim(survey: Survey) -> Record | None:
 
 def _file(mechanism: Mechanism | Bundle) -> str:
     return msgspec.json.encode(mechanism.record).decode()
-
-
-def _scripts() -> list[str]:
-    import sfumato_kernel
-
-    verifier = files(sfumato_kernel).joinpath("verifier.js").read_text("utf-8")
-    return [verifier, *(part_of(f"{name}.js") for name in ("sampler", "qr", "page"))]
-
-
-@cache
-def part_of(name: str) -> str:
-    """A file of a page."""
-    return files(__package__).joinpath(name).read_text("utf-8")
-
-
-@cache
-def template(name: str) -> Template:
-    """A page to be filled."""
-    made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    return made.from_string(part_of(name))
 
 
 # --- answers on the wire: one line of text, whether it is posted, copied or read from a QR code -----------------------

@@ -1,5 +1,0 @@
-"""python -m sfumato.cli is the command sfumato."""
-
-from sfumato.cli import main
-
-main()
