@@ -10,7 +10,7 @@ from sfumato.comparing.measuring import precision
 from sfumato.designers.base import Task
 from sfumato.designers.precise import precise
 from sfumato.errors import InputError
-from sfumato.optimise.carrying import Carried, rows_for
+from sfumato.optimise.all_levels import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.estimates.goal import goal
 

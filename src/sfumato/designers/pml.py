@@ -17,7 +17,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
-from sfumato.optimise.search import moved
+from sfumato.optimise.search import Tangents, improve
 from sfumato.tolerances import EXPONENT
 
 SECONDS = 30.0  # of a design, where nobody says
@@ -69,13 +69,13 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
         if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
             master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
         if master.solve() < task.joint.entropy * (1 - BETTER):
-            moved(cone, master, budget)
+            improve(master, [Tangents(cone, master)], budget)
         notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     else:
         unread = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
         alone = InformationAim(unread.coordinates)
         alone.add(repaired(unread, _known(task.with_reads("useful"), unread)))
-        moved(unread, alone, budget.part())
+        improve(alone, [Tangents(unread, alone)], budget.part())
         master.add(cone.coordinates.taken(unread.coordinates.full(alone.used()[0])))
         master.solve()
         notes = (f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret",)

@@ -18,8 +18,8 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.joint import Joint
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.mechanism.subset_laws import incidence
+from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
-from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates, RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error

@@ -7,14 +7,13 @@ What the search needs of a promise is here; what is sealed is proved elsewhere, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
+from sfumato.optimise.arrays import DUST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
 from sfumato.tolerances import BLOCK
 from sfumato.uncertainty.sets import Anything, UncertaintySet
@@ -148,12 +147,17 @@ class Cap:
         normals[each, bottom[k, s2]] -= scale * self.K
         return Cuts(k, normals, scale * gap[k, s1, s2])
 
+    def compared(self, size: int) -> Bools:
+        """Which numbers are of different secrets [i, j]."""
+        out = np.zeros((size, size), bool)
+        for first, second in itertools.permutations(self.numbers, 2):
+            out[np.ix_(first, second)] = True
+        return out & ~np.eye(size, dtype=bool)
+
     def inequalities(self, size: int) -> Floats:
         """All of them [k, i]."""
-        pairs = {(int(i), int(j)) for a, b in itertools.permutations(range(len(self.numbers)), 2)
-                 for i in self.numbers[a] for j in self.numbers[b] if i != j}
-        one = np.eye(size)
-        return np.array([one[i] - self.K * one[j] for i, j in sorted(pairs)]).reshape(-1, size)
+        (i, j), one = np.nonzero(self.compared(size)), np.eye(size)
+        return np.asarray(one[i] - self.K * one[j])
 
 
 class Cone(Protocol):
@@ -171,20 +175,13 @@ def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
 
     loose=True asks for pairs that are nearly the worst: enough for a pool whose rows are repaired once more when used.
     """
-    return mixed_until_private(
-        cone.coordinates.unit(x), lambda v, _: cone.cuts(v, loose=loose).greatest(len(v)) / cone.rise
-    )
-
-
-def mixed_until_private(x: Floats, odds_of: Callable[[Floats, Ints], Floats]) -> Floats:
-    """Rows with as much of the constant row as the odds of rows and their places ask for, until they ask for none."""
-    live = np.arange(len(x))
+    x, live = cone.coordinates.unit(x), np.arange(len(x))
     for _ in range(MIXINGS):
-        odds = odds_of(x[live], live)
-        over = odds > 0
-        if not over.any():
+        excess = cone.cuts(x[live], loose=loose).greatest(len(live))
+        live, excess = live[excess > 0], excess[excess > 0]
+        if not len(live):
             break
-        live, odds = live[over], odds[over, None] * (1 + SPARE) + DUST
+        odds = excess[:, None] / cone.rise * (1 + SPARE) + DUST
         x[live] = (x[live] + odds) / (1 + odds)
     return x
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import DUST, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Cone, repaired
 from sfumato.optimise.moves import mover
@@ -52,22 +52,18 @@ class Tangents:
     """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin or at given
     ones."""
 
-    def __init__(self, cone: Cone, master: Master, seed: int = 0, given: Floats | None = None) -> None:
+    def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
         self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
-        self.rng, self.pace = np.random.default_rng(seed), 0.0  # seconds for a row
+        self.rng, self.pace = np.random.default_rng(0), 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
         bases = bases_of(some, self.cone.coordinates.p, self.rng, FEWEST if self.pace else FIRST)
-        bases = bases if self.given is None else self.given
         started = budget.clock()
-        found = self.mover.rows(lambda v, _: self.master.slopes(v), bases, budget)
+        found = self.mover.rows(lambda v, _: self.master.slopes(v), bases if self.given is None else self.given, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
-        if not len(found):
-            return found
-        found = repaired(self.cone, found, loose=True)
-        return np.concatenate([found, complements(self.cone, found)])
+        return private_with_complements(self.cone, found) if len(found) else found
 
 
 @dataclass(eq=False)
@@ -111,16 +107,12 @@ def improve(
     return value
 
 
-def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
-    """Improve the master's pool by tangents alone; returns its value."""
-    return improve(master, [Tangents(cone, master, seed=seed)], budget, calm=calm)
-
-
-def complements(cone: Cone, rows: Floats) -> Floats:
-    """For each row one that is high where it is low: both together make a constant, so a new row can always be used."""
+def private_with_complements(cone: Cone, rows: Floats) -> Floats:
+    """Rows made private, and for each one that is high where it is low: both together make a constant, so that a new
+    row can always be used."""
+    rows = repaired(cone, rows, loose=True)
     rest = rows.max(1, keepdims=True) - rows
-    rest = rest[rest.max(1) > 0]
-    return repaired(cone, rest + 1e-12, loose=True)
+    return np.concatenate([rows, repaired(cone, rest[rest.max(1) > 0] + DUST, loose=True)])
 
 
 def bases_of(rows: Floats, p: Floats, rng: np.random.Generator, fewest: int) -> Floats:

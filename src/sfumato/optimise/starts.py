@@ -27,31 +27,18 @@ from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 # coarse one.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Merged:
-    """A coarse table [s, group] and the group of every cell of the fine one [s, u]; groups differ from secret to
-    secret."""
-
-    joint: Joint
-    group: Ints
-
-    def spread(self, rows: Floats) -> Floats:
-        """Rows over the coarse cells as rows over the fine ones."""
-        S, U = self.group.shape
-        cells = rows.reshape(len(rows), S, -1)
-        return np.asarray(cells[:, np.arange(S)[:, None], self.group].reshape(len(rows), S * U))
-
-
-def merged(joint: Joint, alone: int) -> Merged:
-    """The `alone` commonest cells by themselves, the others of each secret in one group."""
+def merged(joint: Joint, alone: int) -> tuple[Joint, Ints]:
+    """The `alone` commonest cells by themselves, the others of each secret in one: a coarse table, and the coarse cell
+    of every fine one."""
     p = joint.p
     keep = np.zeros(p.size, bool)
     keep[np.argsort(-p.ravel(), kind="stable")[:alone]] = True
     keep = (keep & (p.ravel() > 0)).reshape(p.shape)  # type: ignore[assignment]
     group = np.where(keep, np.cumsum(keep, axis=1) - 1, keep.sum(1, keepdims=True))
-    table = np.zeros((len(p), max(2, int(group.max()) + 1)))
-    np.add.at(table, (np.arange(len(p))[:, None], group), p)
-    return Merged(Joint.from_probabilities(table, n=joint.n), group)
+    width = max(2, int(group.max()) + 1)
+    cell = (np.arange(len(p))[:, None] * width + group).ravel()
+    table = np.bincount(cell, p.ravel(), len(p) * width).reshape(len(p), width)
+    return Joint.from_probabilities(table, n=joint.n), cell
 
 
 # --- cones whose extreme rows are known: those of any distribution, by price, and those of simplices, listed (ours) ---

@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
+from sfumato.optimise.linear import Cover, LinearProgramme, Mixture
 from sfumato.tolerances import UNIT
 
 LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up
@@ -169,11 +169,11 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     size = len(mean)
     corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
     high = np.minimum(1.0, np.array([bound for _, bound in corners]))
-    master = CoverProgramme(mean)
+    master = Mixture(mean)
     first = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
     master.offer(first, xlogy(first, first).sum(axis=1))
     bound = float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
-    weights, prices, _ = master.solve()
+    weights, prices, _ = master.best()
     while True:
         fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))
         if len(fresh) == 0:
@@ -184,10 +184,10 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
         if len(fresh) == 0:
             break
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
-        weights, prices, _ = master.solve()
+        weights, prices, _ = master.best()
         if budget.over:
             break
-    alpha, points = master.mixture(weights)
+    alpha, points = master.exact(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
     return Cover(alpha, points, value, prices, max(bound, value))
 
