@@ -19,9 +19,8 @@ from sfumato.optimise.all_levels import Carried, rows_for
 from sfumato.optimise.arrays import SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, RatioCone, repaired, settled
-from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
-from sfumato.optimise.outside import NUMBERS, RAYS, meet
+from sfumato.optimise.outside import NUMBERS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, two_level
 from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
@@ -29,7 +28,6 @@ from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
 from sfumato.optimise.starts import FreeRows, Simplices, merged
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
-SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
 INTERRUPTED = "interrupted: the best design so far"
@@ -100,11 +98,9 @@ class Chain:
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """The stages in their order."""
-        p, alone, numbers = self.within.joint.p, self.profile is None, len(self.coordinates.p)
+        p, alone = self.within.joint.p, self.profile is None
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
         around = self.reads == "both" and self.cone.screening  # the same set is known around other tables
-        if self.simplices and alone and numbers == p.size <= NUMBERS:
-            yield "rays", self._rays
         if around and empty and len(self.seen) > 1 and self.carried is None:
             yield "seen", self._without_empty
             if alone:
@@ -116,8 +112,6 @@ class Chain:
             yield "product", self._products
         if not alone:
             return
-        if self.at_most is not None and not self.cone.free:
-            yield "spikes", self._spikes
         if self.bounding and self.carried is None:
             yield "outside", self.outside
         if not self.quick:
@@ -144,8 +138,6 @@ class Chain:
     def attempt(self, name: str, stage: Callable[[], object]) -> None:
         try:
             stage()
-        except (TooManyRays, Degenerate):
-            pass  # too many extreme rows to list: the other stages do without
         except FAILURES as error:
             self.notes.append(f"the stage {name!r} was left out ({type(error).__name__}: {error})")
         self.stages[name] = self.master.solve()
@@ -233,15 +225,6 @@ class Chain:
         x = x[x @ self.coordinates.p > 0]
         self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
 
-    def _rays(self) -> None:
-        """Every extreme row of a polyhedral cone."""
-        facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
-        if self.cone.cap is not None:
-            facets = np.concatenate([facets, self.cone.cap.inequalities(size)])
-        found = extreme_rays(facets, dimension=size, limit=RAYS, budget=self.budget.part())
-        self.master.add(repaired(self.cone, found.vectors))
-        self.bound = self.master.solve()  # of the cone: nothing is missing
-
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
         cap = None if self.at_most is None else self.at_most + SEALING
@@ -254,21 +237,6 @@ class Chain:
         joint = self.within.joint
         coarse, cell = merged(joint, (np.count_nonzero(joint.p) - len(self.seen)) // 2)
         self.pool(self._below(coarse)[:, cell])
-
-    def _spikes(self) -> None:
-        """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
-        of one secret, or on two numbers, are begun with, as far as they are few."""
-        cap, n = self.cone.cap, len(self.coordinates.p)
-        assert cap is not None
-        sets = [*np.eye(n, dtype=bool), *~np.eye(n, dtype=bool)]
-        for size in range(2, n):
-            more = [c for own in cap.numbers for c in itertools.islice(itertools.combinations(own, size), SPIKES)]
-            more += itertools.islice(itertools.combinations(range(n), 2), SPIKES) if size == 2 else []
-            if not more or len(sets) + len(more) > SPIKES:
-                break
-            sets += [np.isin(np.arange(n), c) for c in more]
-        tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
-        improve(self.master, [Tangents(self.cone, self.master, given=tall)], self.budget.part(), calm=1)
 
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]

@@ -15,7 +15,6 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import DUST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
-from sfumato.tolerances import BLOCK
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
 if TYPE_CHECKING:
@@ -153,11 +152,6 @@ class Cap:
         for first, second in itertools.permutations(self.numbers, 2):
             out[np.ix_(first, second)] = True
         return out & ~np.eye(size, dtype=bool)
-
-    def inequalities(self, size: int) -> Floats:
-        """All of them [k, i]."""
-        (i, j), one = np.nonzero(self.compared(size)), np.eye(size)
-        return np.asarray(one[i] - self.K * one[j])
 
 
 class Cone(Protocol):
@@ -308,27 +302,14 @@ class RatioCone:
     def screened(self, x: Floats) -> Floats:
         """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row.
 
-        The splits are even in the angle, in which both sides are smooth: a parabola through the best and its
-        neighbours says more.
+        The splits are even in the angle, in which both sides are smooth.
         """
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
         taken = self.within.budget * self.part  # type: ignore[attr-defined]
         spend(self.SCREENED, 2 * values.size * len(taken))
         means = self.within.means  # type: ignore[attr-defined]
         top, low = means(values, s, taken, close=self.ROUGH), -means(-values, s, taken, close=self.ROUGH)
-        step = max(1, BLOCK // (len(self.part) * len(self.secrets) ** 2))
-        parts = [_peak(top[i : i + step], self.E * low[i : i + step]) for i in range(0, len(x), step)]
-        return np.concatenate(parts)
-
-
-def _peak(top: Floats, low: Floats) -> Floats:
-    """The greatest top[y, s₁, k] − low[y, s₂, −k] over the splits k, or what a parabola says lies between them."""
-    gap = np.moveaxis(top, 2, 0)[:, :, :, None] - np.moveaxis(low[:, :, ::-1], 2, 0)[:, :, None, :]
-    best = gap.max(0)
-    if len(gap) < 3:
-        return np.asarray(best)
-    middle = np.clip(gap.argmax(0), 1, len(gap) - 2)[None]
-    a, b, c = (np.take_along_axis(gap, middle + i, 0)[0] for i in (-1, 0, 1))
-    bend = a - 2 * b + c
-    off = np.clip(np.divide(0.5 * (a - c), bend, out=np.zeros_like(b), where=bend < 0), -1.0, 1.0)
-    return np.asarray(np.maximum(best, b + 0.5 * (c - a) * off + 0.5 * bend * off**2))
+        out = np.full((len(x), len(s), len(s)), -np.inf)
+        for k in range(len(taken)):
+            np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, -1 - k], out=out)
+        return out

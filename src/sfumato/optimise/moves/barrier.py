@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, REPAIRED, TINY, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK
@@ -139,7 +139,7 @@ class Barrier:
         if self.e.cap is not None:
             slope, curve = self.e.cap.push(x.v)
             own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
-        hessian[:, each, each] *= 1 + REPAIRED  # so that it can be inverted
+        hessian[:, each, each] += REPAIRED * hessian[:, each, each] + TINY  # so that it can be inverted
         dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant))
         along = np.einsum("yan,yn->ya", flat, dv).reshape(y, K, 1, 4)
         moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
