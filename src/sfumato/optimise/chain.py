@@ -246,7 +246,7 @@ class Chain:
         elif self.values and self.carried is None:
             order = sorted(self.values, key=lambda x: -self.values[x])
             moves = [self._priced([ProductMover(self._families(x)) for x in order]), *moves]
-        improve(self.master, moves, self.budget, calm=CALM if self.bounding and self.carried is None else 1)
+        improve(self.master, moves, self.budget, calm=CALM if self.carried is None else 1)
 
     def _priced(self, movers: list[ProductMover]) -> Move:
         """Rows of product form for the master's prices, under the best profile and, in turn, one of the others."""

@@ -6,14 +6,13 @@ What the search needs of a promise is here; what is sealed is proved elsewhere, 
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import DUST, SEALING, Bools, Floats, Ints
+from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
@@ -146,13 +145,6 @@ class Cap:
         normals[each, bottom[k, s2]] -= scale * self.K
         return Cuts(k, normals, scale * gap[k, s1, s2])
 
-    def compared(self, size: int) -> Bools:
-        """Which numbers are of different secrets [i, j]."""
-        out = np.zeros((size, size), bool)
-        for first, second in itertools.permutations(self.numbers, 2):
-            out[np.ix_(first, second)] = True
-        return out & ~np.eye(size, dtype=bool)
-
 
 class Cone(Protocol):
     """The private rows of a promise."""
@@ -228,8 +220,8 @@ class RatioCone:
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
         empty = empty[:1] if spread or hasattr(within, "extreme") else empty[:0]  # free in balls and simplices alike
-        self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
+        self.compared = ~np.eye(len(self.secrets), dtype=bool) | getattr(within, "same_secret", False)
         self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)
 
     def cost(self, rows: int) -> float:
@@ -286,24 +278,17 @@ class RatioCone:
 
     def _pairs(self, x: Floats, most: int, room: float) -> tuple[Ints, Ints, Ints]:
         """Rows and pairs of secrets to look at: all while they are few, else those that the screen finds worst."""
-        count = len(self.secrets)
-        first, second = np.nonzero(~np.eye(count, dtype=bool) | self.same)
-        if count * (count - 1) <= most or not self.screening:
-            y = np.repeat(np.arange(len(x)), len(first))
-            return y, self.secrets[np.tile(first, len(x))], self.secrets[np.tile(second, len(x))]
-        excess = self.screened(x)
-        if not self.same:
-            excess[:, np.arange(count), np.arange(count)] = -np.inf
-        flat = excess.reshape(len(x), -1)
-        best = np.argpartition(-flat, most, axis=1)[:, :most]
-        y, i = np.nonzero(np.take_along_axis(flat, best, 1) > -room - self.DOUBT)
-        return y, self.secrets[best[y, i] // count], self.secrets[best[y, i] % count]
+        count, worst = len(self.secrets), np.broadcast_to(self.compared, (len(x), *self.compared.shape))
+        if count * (count - 1) > most and self.screening:
+            flat = self.screened(x).reshape(len(x), -1)
+            worst, best = np.zeros(flat.shape, bool), np.argpartition(-flat, most, axis=1)[:, :most]
+            np.put_along_axis(worst, best, np.take_along_axis(flat, best, 1) > -room - self.DOUBT, 1)
+        y, first, second = np.nonzero(worst.reshape(len(x), count, count))
+        return y, self.secrets[first], self.secrets[second]
 
     def screened(self, x: Floats) -> Floats:
-        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row.
-
-        The splits are even in the angle, in which both sides are smooth.
-        """
+        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row; −∞ where two
+        are not compared. The splits are even in the angle, in which both sides are smooth."""
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
         taken = self.within.budget * self.part  # type: ignore[attr-defined]
         spend(self.SCREENED, 2 * values.size * len(taken))
@@ -312,4 +297,4 @@ class RatioCone:
         out = np.full((len(x), len(s), len(s)), -np.inf)
         for k in range(len(taken)):
             np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, -1 - k], out=out)
-        return out
+        return np.where(self.compared, out, -np.inf)

@@ -167,10 +167,10 @@ class Mixture:
     Offering leaves the basis primal feasible: the primal simplex goes on from it.
     """
 
-    def __init__(self, mean: Floats, limit: float = INFINITY) -> None:
+    def __init__(self, mean: Floats, limit: float = INFINITY, accuracy: float = SOLVED) -> None:
         self.mean, self.limit, none = mean, limit, np.zeros(0)
         self.points, self.worth, self.spends, self.weights = np.zeros((0, len(mean))), none, none, none
-        self.lp = LinearProgramme(none, none, none, maximise=True, warm=True, accuracy=SOLVED)
+        self.lp = LinearProgramme(none, none, none, maximise=True, warm=True, accuracy=accuracy)
         self.lp.equal(np.zeros((len(mean), 0)), mean)
         if limit < INFINITY:
             self.lp.at_most(np.zeros((1, 0)), limit)

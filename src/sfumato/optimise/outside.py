@@ -18,7 +18,7 @@ from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
 
 NUMBERS = 16  # in a row, up to which it is worth trying
-RAYS = 8_000  # at most
+RAYS = 20_000  # at most
 FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count

@@ -182,7 +182,10 @@ class Capped:
     """The cap of a promise for any distribution: K·v_j − v_i of all numbers i, j of different secrets."""
 
     def __init__(self, cap: Cap, size: int) -> None:
-        self.K, self.compared = cap.K, cap.compared(size)
+        self.K, self.compared = cap.K, np.zeros((size, size), bool)
+        for first, second in itertools.permutations(cap.numbers, 2):
+            self.compared[np.ix_(first, second)] = True
+        np.fill_diagonal(self.compared, False)  # a number that all secrets show
 
     def room(self, v: Floats) -> Floats:
         """[y, i, j], 1 where i and j are not compared."""
@@ -255,31 +258,22 @@ class BallMover:
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """The maximisers, private under the pairs of secrets that matter to them; the others are left to the repair."""
-        out = []
-        step = max(1, BLOCK // (len(self.p) + 2 * self._count) ** 2)
-        for i in range(0, len(starts), step):
-            if budget.over:
-                break
-            at = np.arange(i, min(i + step, len(starts)))
-            out.append(self._moved(slopes, starts[at], at, budget))
-        return np.concatenate(out) if out else np.zeros((0, len(self.p)))
-
-    @property
-    def _count(self) -> int:
-        S = len(self.cone.secrets)
-        return min(S * (S - 1), PAIRS)
+        out, first = [np.zeros((0, len(self.p)))], np.nonzero(self.cone.compared)[0]
+        step = max(1, BLOCK // (len(self.p) + 2 * min(len(first), PAIRS)) ** 2)
+        for at in np.split(np.arange(len(starts)), range(step, len(starts), step)):
+            if not budget.over:
+                out.append(self._moved(slopes, starts[at], at, budget))
+        return np.concatenate(out)
 
     def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
-        S = len(self.cone.secrets)
         v, costs, E = repaired(self.cone, starts, loose=True), slopes(starts, at), np.full((len(at), 1), self.cone.E)
-        first, second = np.nonzero(~np.eye(S, dtype=bool))
-        if len(first) <= self._count:
+        first, second = np.nonzero(self.cone.compared)
+        if len(first) <= PAIRS:
             return self.solved(Barrier(self, first, second, E), v, costs, slopes, at, budget)
-        score = np.full((len(v), S, S), -np.inf)
+        S, score = len(self.cone.secrets), np.full((len(v), *self.cone.compared.shape), -np.inf)
         for _ in range(ROUNDS):
             np.maximum(score, self.cone.screened(v), out=score)
-            score[:, np.arange(S), np.arange(S)] = -np.inf
-            best = np.argpartition(-score.reshape(len(v), -1), self._count, axis=1)[:, : self._count]
+            best = np.argpartition(-score.reshape(len(v), -1), PAIRS, axis=1)[:, :PAIRS]
             v = repaired(self.cone, v)
             v = self.solved(Barrier(self, best // S, best % S, E), v, costs, slopes, at, budget)
             if budget.over or not self.cone.cuts(v, loose=True, room=-SETTLED).excess.size:
