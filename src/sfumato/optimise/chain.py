@@ -73,7 +73,7 @@ class Chain:
     @property
     def few(self) -> bool:
         """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
-        return np.count_nonzero(self.within.joint.p) >= MANY * len(self.seen) ** 2
+        return int(np.count_nonzero(self.within.joint.p)) >= MANY * len(self.seen) ** 2
 
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time."""
@@ -235,7 +235,7 @@ class Chain:
     def _coarser(self) -> None:
         """The rows of a table with half as many cells, spread over this one."""
         joint = self.within.joint
-        coarse, cell = merged(joint, (np.count_nonzero(joint.p) - len(self.seen)) // 2)
+        coarse, cell = merged(joint, (int(np.count_nonzero(joint.p)) - len(self.seen)) // 2)
         self.pool(self._below(coarse)[:, cell])
 
     def _moves(self) -> None:
