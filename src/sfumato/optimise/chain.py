@@ -6,9 +6,8 @@ named. One that others follow has its part of the time that is left (`Budget.par
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from sfumato.optimise.cone import Cap, RatioCone, repaired, settled
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.outside import NUMBERS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, two_level
-from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
+from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
 from sfumato.optimise.starts import FreeRows, Simplices, merged
@@ -65,8 +64,7 @@ class Chain:
         self.master = InformationAim(self.coordinates)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
-        self.values: dict[Profile, float] = {}  # of two-level designs
-        self.families: dict[Profile, Families] = {}
+        self.movers: list[ProductMover] = []  # for each profile of two-level designs
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
         self.cuts = np.zeros((0, len(self.coordinates.p)))
 
@@ -183,47 +181,24 @@ class Chain:
         self.master.add(settled(self.cone, aim.used()[0]))
 
     def _products(self) -> None:
-        """Two-level designs: which profile is best is asked of a relaxation, then of designs by a part of the work.
+        """Two-level designs under the profile that a relaxation likes, and under none where that costs little.
 
-        The relaxation asks for column sums on average alone, and likes great drops too much.
+        The relaxation asks for column sums on average alone. A profile asks more than privacy does, of most rows: they
+        join the pool as steep as their own pairs allow.
         """
-        if self.profile is not None:
-            self._under(self.profile, self.budget)
-            return
         p, plain = self.within.joint.p, capped(self.epsilon, self.at_most)
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
-        best, budget = plain, self.budget.part(FEW) if self.few else self.budget.part()
-        if self.within.budget > 0:
-            best, scan = liked(self.within, p, self.epsilon, self.at_most, budget.part(1 / 3))[0], budget.part()
-
-            def rough(profile: Profile) -> float:
-                if profile not in self.values:
-                    if len(self.values) > 1 and scan.over:
-                        raise OutOfTime
-                    self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
-                return self.values[profile]
-
-            if not (small or self.quick or self.carried):
-                flat = replace(best, drop=DROPS[1] * float(np.expm1(self.epsilon)))
-                best = climbed(rough, max(best, flat, key=rough), self.epsilon, self.at_most, TRIES // 2)[0]
-        self._under(best, budget)
-        if small and not budget.over:
-            self._under(plain, budget)
-
-    def _families(self, profile: Profile) -> Families:
-        if profile not in self.families:
-            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
-        return self.families[profile]
-
-    def _under(self, profile: Profile, budget: Budget) -> None:
-        """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
-
-        A profile asks more than privacy does, of most rows.
-        """
-        layout = two_level(self._families(profile), budget)
-        self.values[profile], x = layout.value(self.within.joint.p), self.coordinates.taken(layout.rows())
-        x = x[x @ self.coordinates.p > 0]
-        self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
+        budget = self.budget.part(FEW) if self.few and self.profile is None else self.budget.part()
+        best = self.profile or plain
+        if self.profile is None and self.within.budget > 0:
+            best = liked(self.within, p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
+        for profile in dict.fromkeys([best, plain] if small and self.profile is None else [best]):
+            if not (self.movers and budget.over):
+                families = Families(self.within, p, self.epsilon, profile)
+                self.movers.append(ProductMover(families))
+                x = self.coordinates.taken(two_level(families, budget).rows())
+                x = x[x @ self.coordinates.p > 0]
+                self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
 
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
@@ -243,22 +218,16 @@ class Chain:
         if self.cone.free and self.cone.cap is not None:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
-        elif self.values and self.carried is None:
-            order = sorted(self.values, key=lambda x: -self.values[x])
-            moves = [self._priced([ProductMover(self._families(x)) for x in order]), *moves]
+        elif self.movers and self.carried is None:
+            moves = [self._priced, *moves]
         improve(self.master, moves, self.budget, calm=CALM if self.carried is None else 1)
 
-    def _priced(self, movers: list[ProductMover]) -> Move:
-        """Rows of product form for the master's prices, under the best profile and, in turn, one of the others."""
-        best, others, p = movers[0], itertools.cycle(movers[1:] or movers), self.within.joint.p
-
-        def move(_: Floats, budget: Budget) -> Floats:
-            prices = np.zeros(p.size)
-            prices[self.coordinates.cell] = self.master.prices
-            found = [x.rows(prices.reshape(p.shape), budget) for x in dict.fromkeys((best, next(others)))]
-            return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
-
-        return move
+    def _priced(self, _: Floats, budget: Budget) -> Floats:
+        """Rows of product form for the master's prices."""
+        prices = np.zeros(self.within.joint.shape)
+        prices.ravel()[self.coordinates.cell] = self.master.prices
+        found = np.concatenate([x.rows(prices, budget) for x in self.movers])
+        return self.coordinates.unit(self.coordinates.taken(found))
 
     def finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""

@@ -16,9 +16,10 @@ from sfumato.optimise.cone import NEAR, Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
+from sfumato.optimise.search import GAIN
 
 NUMBERS = 16  # in a row, up to which it is worth trying
-RAYS = 20_000  # at most
+RAYS = 2.0  # at most, over the gap that is asked for or that counts as none
 FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
@@ -29,9 +30,9 @@ EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, an
 class Outside:
     """A cone that contains every private row, by its extreme rays w_x = P̂_x v_x with Σ w = 1."""
 
-    def __init__(self, mean: Floats, budget: Budget, times: float = 1.0) -> None:
+    def __init__(self, mean: Floats, limit: int, budget: Budget, times: float = 1.0) -> None:
         self.mean, self.budget, self.times = mean, budget, times  # the last: what the bound is taken
-        self.cone = SimpleCone(len(mean), FACETS, RAYS)
+        self.cone = SimpleCone(len(mean), FACETS, limit)
         self.random, self.count = np.random.default_rng(3), len(mean)
         self.full, self.bound = False, np.inf
         self.cuts = np.zeros((0, len(mean)))  # worst cases that did cut
@@ -105,7 +106,7 @@ def meet(
     mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, EMPTY)
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
-    outside = Outside(mean / mean.sum(), budget, float(mean.sum()))
+    outside = Outside(mean / mean.sum(), int(RAYS / min(gap, GAIN)), budget, float(mean.sum()))
     master.solve()
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     while True:
