@@ -45,22 +45,16 @@ class Coordinates:
         S, U = joint.shape
         if reads == "useful":
             return Coordinates(joint.p_useful, sparse.csr_array(np.tile(np.eye(U), (1, S))), np.arange(U))
-        p = joint.p
-        cell = np.flatnonzero(p.ravel() > 0)
-        i, j, share = np.arange(len(cell)), cell, np.ones(len(cell))
-        blank_s, blank_u = np.nonzero((p <= 0) & (p.sum(1) > 0)[:, None])
-        if len(blank_s):
-            own = cell // U == blank_s[:, None]  # [blank, i]
-            blank, k = np.nonzero(own)
-            i, j = np.append(i, k), np.append(j, (blank_s * U + blank_u)[blank])
-            share = np.append(share, joint.useful_given_secret[blank_s[blank], cell[k] % U])
-        mass, count = p.ravel()[cell], len(cell)
-        empty = np.flatnonzero(np.repeat(p.sum(1) <= 0, U))
-        if len(empty):
-            i, j = np.append(i, np.full(len(empty), count)), np.append(j, empty)
-            share, mass, count = np.append(share, np.ones(len(empty))), np.append(mass, 0.0), count + 1
-            cell = np.append(cell, empty[0])
-        return Coordinates(mass, sparse.csr_array((share, (i, j)), shape=(count, p.size)), cell)
+        p, seen = joint.p, (joint.p.sum(1) > 0)[:, None]
+        cell, empty = np.flatnonzero(p.ravel() > 0), np.flatnonzero(np.repeat(~seen, U))
+        blank_s, blank_u = np.nonzero((p <= 0) & seen)
+        blank, k = np.nonzero(cell // U == blank_s[:, None])
+        i = np.concatenate([np.arange(len(cell)), k, np.full(len(empty), len(cell))])
+        j = np.concatenate([cell, (blank_s * U + blank_u)[blank], empty])
+        mean = joint.useful_given_secret[blank_s[blank], cell[k] % U]
+        share = np.concatenate([np.ones(len(cell)), mean, np.ones(len(empty))])
+        cell = np.append(cell, empty[:1])
+        return Coordinates(p.ravel()[cell], sparse.csr_array((share, (i, j)), shape=(len(cell), p.size)), cell)
 
     @property
     def whole(self) -> bool:

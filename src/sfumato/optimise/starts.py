@@ -15,7 +15,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
-from sfumato.optimise.product.profiles import Arrangement, level
+from sfumato.optimise.product.profiles import Arrangement
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import improve
 from sfumato.tolerances import SUBSETS, UNIT
@@ -194,7 +194,6 @@ def best_over_simplices(within: Simplices, E: float) -> tuple[Floats, float] | N
 # The optimum at P̂ itself: H(U|S) + max I(S;Y), by the best channel from S and pieces of it for every useful value.
 
 
-PIECES = 3  # of a secret's two levels, so that they can be laid apart
 GRID = 4 * UNIT  # of places on [0, 1]: floats add its multiples without rounding
 
 
@@ -221,21 +220,9 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
         master.add(1.0 + (E - 1.0) * listed)
-        kappa = epsilon / -np.expm1(-epsilon)
-        for total in (1 / kappa, *np.linspace(1 / E, 1, 6)[1:-1]):  # 1/κ is best for secrets that are all rare
-            master.add(coordinates.taken(_levelled(shares / shares.sum(), E, float(total)).rows()))
         improve(master, [lambda _, budget: free.rows(master.prices, budget)], budget, calm=20, gain=1e-6)
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)
-
-
-def _levelled(shares: Floats, E: float, total: float) -> Arrangement:
-    """Every secret at E on (1 − T)/(E − 1) of [0, T] and at 1 on the rest, in pieces that make the total level."""
-    high = (1.0 - total) / (E - 1.0)
-    length = np.concatenate([np.full(PIECES, high / PIECES), np.full(PIECES, (total - high) / PIECES)])
-    height = np.repeat([[E], [1.0]], PIECES, axis=0)
-    layout = Arrangement(total, (length,) * len(shares), (height,) * len(shares))
-    return level(layout, shares[:, None])
 
 
 def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:
