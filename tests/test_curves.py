@@ -10,7 +10,7 @@ from sfumato.comparing.measuring import precision
 from sfumato.designers.base import Task
 from sfumato.designers.precise import precise
 from sfumato.errors import InputError
-from sfumato.optimise.carrying import Carried, rows_for
+from sfumato.optimise.all_levels import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.estimates.goal import goal
 
@@ -46,6 +46,17 @@ def test_a_method_without_a_search_is_designed_at_each_level():
     assert made[0].value == sf.design(JOINT, 1.0, "srr").value
 
 
+def facets(simplices, E):
+    """A with A·v ≤ 0 for the rows private over simplices: one for each pair of secrets and of corners [000, (43)]."""
+    least, (S, U) = simplices.least, simplices.least.shape
+    corners = least[:, None] + (1 - least.sum(1))[:, None, None] * np.eye(U)  # [s, corner, u]
+    rows = np.zeros((S, S, U, U, S, U))
+    for s1, s2 in np.ndindex(S, S):
+        rows[s1, s2, :, :, s1] += corners[s1][:, None]
+        rows[s1, s2, :, :, s2] -= E * corners[s2][None]
+    return rows.reshape(-1, S * U)
+
+
 def test_the_listed_optimum_of_polyopt_is_that_of_all_extreme_rays_and_no_search_ends_above_it():
     from sfumato.optimise.funnel.rays import extreme_rays
     from sfumato.optimise.master import InformationAim
@@ -54,12 +65,12 @@ def test_the_listed_optimum_of_polyopt_is_that_of_all_extreme_rays_and_no_search
     ball = sf.ChiSquareBall(JOINT)
     for design, epsilon in zip(sf.designs(ball, EPSILONS, "polyopt", limit=np.inf), EPSILONS, strict=True):
         simplices, E = Simplices(ball), float(np.exp(epsilon))
-        rays = extreme_rays(simplices.inequalities(E), dimension=JOINT.p.size, limit=20_000)
+        rays = extreme_rays(facets(simplices, E), dimension=JOINT.p.size, limit=20_000)
         every = InformationAim(RatioCone(simplices, epsilon).coordinates)
         every.add(rays.vectors)
         rows, most = best_over_simplices(simplices, E)
 
-        assert (rows @ simplices.inequalities(E).T <= 1e-9).all() and np.allclose(rows.sum(0), 1.0)
+        assert (rows @ facets(simplices, E).T <= 1e-9).all() and np.allclose(rows.sum(0), 1.0)
         assert most == pytest.approx(every.solve(), rel=1e-7)
         assert most >= design.value >= most * (1 - 1e-6)
         assert design.certificate.level <= epsilon and design.value <= design.bound

@@ -21,7 +21,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, best_response, information, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim
-from sfumato.optimise.search import moved
+from sfumato.optimise.search import Tangents, improve
 from strategies import boundary_points, epsilons, joints, mechanisms, sealed
 
 READS = ("both", "useful")
@@ -151,7 +151,7 @@ def test_the_closed_form_at_a_point_and_the_search_agree(joint, epsilon):
     """Two routes: H(U|S) + max I(S;Y), and rows moved over the cone from nothing, which cannot exceed it."""
     cone = BeliefCone(sf.Exactly(joint), epsilon)
     master = InformationAim(cone.coordinates)
-    found = moved(cone, master, Budget.of_work(0.3))
+    found = improve(master, [Tangents(cone, master)], Budget.of_work(0.3))
     bound = joint.entropy_useful_given_secret + response_bound(joint.p_secret, epsilon)
     assert found <= bound + 1e-7
     master.add(cone.coordinates.taken(telling_rows(joint.p, cone.E)))

@@ -147,6 +147,13 @@ def test_claims_over_every_set_come_back_and_verify(tmp_path, make):
     assert sf.load(path).save(tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
+def test_a_search_over_a_polytope_of_few_cells_meets_its_bound():
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]])
+    design = sf.design(sf.Polytope(joint, vertices=[joint.p, [[0.25, 0.25], [0.2, 0.3]]]), 1.0, "ballopt", time_limit=2)
+    assert design.certificate.level <= 1.0
+    assert design.value <= design.bound <= design.value * (1 + 1e-3)
+
+
 def test_a_renyi_record_without_an_order_is_refused():
     from sfumato.mechanism.file_records import SetRecord, set_of
 

@@ -1,7 +1,7 @@
 """Designs at several ε of one table, which share what their searches find: far less work than one by one.
 
 A row that is private at ε is private at any larger one, and rows of one level become rows of another
-(optimise/carrying.py), so each search begins where its neighbour's ended. The promise of each point is its own: every
+(optimise/all_levels.py), so each search begins where its neighbour's ended. The promise of each point is its own: every
 mechanism is sealed and certified at its ε, as if it had been designed alone.
 """
 

@@ -38,7 +38,7 @@ from sfumato.optimise.funnel.products import best_product, paper_product, srlip_
 from sfumato.optimise.funnel.secrecy import Vector, best_mutual, kernel, nearby, reduced
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.outside import meet
-from sfumato.optimise.search import moved
+from sfumato.optimise.search import Tangents, improve
 from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato_kernel.laws import ALIAS_BITS
@@ -180,7 +180,7 @@ def _over_ball(
     bound, _ = meet(cone, outer, master, budget.part(), gap=close)
     note = "the bound is for every mechanism on X private over the ball"
     if not bound - master.value <= close * master.value:
-        moved(cone, master, budget.part())
+        improve(master, [Tangents(cone, master)], budget.part())
         bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
         note += "; cuts from outside did not meet it"
     return Draft(law_of_rows(mixed_again(cone, master), task), method, bound, (note,), fine=True)

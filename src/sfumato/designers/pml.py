@@ -18,7 +18,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
-from sfumato.optimise.search import moved
+from sfumato.optimise.search import Tangents, improve
 from sfumato.tolerances import ALIKE, EXPONENT
 
 SECONDS = 30.0  # of a design, where nobody says
@@ -77,7 +77,7 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
     if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
         master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
     if master.solve() < joint.entropy * (1 - ALIKE):
-        moved(cone, master, budget)
+        improve(master, [Tangents(cone, master)], budget)
     notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     return Draft(law_of_rows(mixed_again(cone, master), task), "pml", _limit(task, budget), notes)
 

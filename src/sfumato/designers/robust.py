@@ -17,14 +17,13 @@ from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
-from sfumato.optimise.all_levels import informative_along
+from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.arrays import TINY
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
-from sfumato.optimise.carrying import Carried
 from sfumato.optimise.chain import FAILURES, GAP, InformativeRows
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import LISTED, listable, most_informative, widest
+from sfumato.optimise.informative import LISTED, informative_along, listable, most_informative, widest
 from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices

@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.cone import Cap, Coordinates, Cuts
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
-from sfumato.uncertainty.shifts import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
+from sfumato.uncertainty.shifts import CLOSE, ROUGH, Shifts, others, worst_shifts
 
 
 class BeliefCone:
@@ -44,20 +44,14 @@ class BeliefCone:
             excess = x @ self.fixed.T
             y, k = np.nonzero(excess > -room)
             return Cuts(y, self.fixed[k], excess[y, k])
-        shape = (len(x), len(self.secrets), len(self.halves))
-        y, s, half = (i.ravel() for i in np.indices(shape))
-        return self._found(x, y, s, half, ROUGH if loose else CLOSE).above(-room)
-
-    def _found(self, x: Floats, y: Ints, s: Ints, half: Ints, search: Search) -> Cuts:
-        """The cuts of the worst P that a search finds for each case."""
         assert self.ball is not None
+        y, s, half = (i.ravel() for i in np.indices((len(x), len(self.secrets), len(self.halves))))
         if not len(y):
             return Cuts(y, np.zeros((0, x.shape[1])), np.zeros(0))
         rows = x if self.reads == "useful" else self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
         s, up = self.secrets[s], np.array(self.halves)[half]
-        found = worst_shifts(self.ball, rows[y], s, up, search)
-        normals = self._normals(found, s, up)
-        return Cuts(y, normals, np.einsum("ki,ki->k", normals, x[y]))
+        normals = self._normals(worst_shifts(self.ball, rows[y], s, up, ROUGH if loose else CLOSE), s, up)
+        return Cuts(y, normals, np.einsum("ki,ki->k", normals, x[y])).above(-room)
 
     def _normals(self, found: Shifts, s: Ints, up: Floats) -> Floats:
         """P(·|s) − E·P, or P − E·P(·|s), in the coordinates of rows."""

@@ -6,8 +6,6 @@ What the search needs of a promise is here; what is sealed is proved elsewhere, 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +14,6 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
-from sfumato.tolerances import BLOCK
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
 if TYPE_CHECKING:
@@ -48,22 +45,16 @@ class Coordinates:
         S, U = joint.shape
         if reads == "useful":
             return Coordinates(joint.p_useful, sparse.csr_array(np.tile(np.eye(U), (1, S))), np.arange(U))
-        p = joint.p
-        cell = np.flatnonzero(p.ravel() > 0)
-        i, j, share = np.arange(len(cell)), cell, np.ones(len(cell))
-        blank_s, blank_u = np.nonzero((p <= 0) & (p.sum(1) > 0)[:, None])
-        if len(blank_s):
-            own = cell // U == blank_s[:, None]  # [blank, i]
-            blank, k = np.nonzero(own)
-            i, j = np.append(i, k), np.append(j, (blank_s * U + blank_u)[blank])
-            share = np.append(share, joint.useful_given_secret[blank_s[blank], cell[k] % U])
-        mass, count = p.ravel()[cell], len(cell)
-        empty = np.flatnonzero(np.repeat(p.sum(1) <= 0, U))
-        if len(empty):
-            i, j = np.append(i, np.full(len(empty), count)), np.append(j, empty)
-            share, mass, count = np.append(share, np.ones(len(empty))), np.append(mass, 0.0), count + 1
-            cell = np.append(cell, empty[0])
-        return Coordinates(mass, sparse.csr_array((share, (i, j)), shape=(count, p.size)), cell)
+        p, seen = joint.p, (joint.p.sum(1) > 0)[:, None]
+        cell, empty = np.flatnonzero(p.ravel() > 0), np.flatnonzero(np.repeat(~seen, U))
+        blank_s, blank_u = np.nonzero((p <= 0) & seen)
+        blank, k = np.nonzero(cell // U == blank_s[:, None])
+        i = np.concatenate([np.arange(len(cell)), k, np.full(len(empty), len(cell))])
+        j = np.concatenate([cell, (blank_s * U + blank_u)[blank], empty])
+        mean = joint.useful_given_secret[blank_s[blank], cell[k] % U]
+        share = np.concatenate([np.ones(len(cell)), mean, np.ones(len(empty))])
+        cell = np.append(cell, empty[:1])
+        return Coordinates(p.ravel()[cell], sparse.csr_array((share, (i, j)), shape=(len(cell), p.size)), cell)
 
     @property
     def whole(self) -> bool:
@@ -148,13 +139,6 @@ class Cap:
         normals[each, bottom[k, s2]] -= scale * self.K
         return Cuts(k, normals, scale * gap[k, s1, s2])
 
-    def inequalities(self, size: int) -> Floats:
-        """All of them [k, i]."""
-        pairs = {(int(i), int(j)) for a, b in itertools.permutations(range(len(self.numbers)), 2)
-                 for i in self.numbers[a] for j in self.numbers[b] if i != j}
-        one = np.eye(size)
-        return np.array([one[i] - self.K * one[j] for i, j in sorted(pairs)]).reshape(-1, size)
-
 
 class Cone(Protocol):
     """The private rows of a promise."""
@@ -171,20 +155,13 @@ def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
 
     loose=True asks for pairs that are nearly the worst: enough for a pool whose rows are repaired once more when used.
     """
-    return mixed_until_private(
-        cone.coordinates.unit(x), lambda v, _: cone.cuts(v, loose=loose).greatest(len(v)) / cone.rise
-    )
-
-
-def mixed_until_private(x: Floats, odds_of: Callable[[Floats, Ints], Floats]) -> Floats:
-    """Rows with as much of the constant row as the odds of rows and their places ask for, until they ask for none."""
-    live = np.arange(len(x))
+    x, live = cone.coordinates.unit(x), np.arange(len(x))
     for _ in range(MIXINGS):
-        odds = odds_of(x[live], live)
-        over = odds > 0
-        if not over.any():
+        excess = cone.cuts(x[live], loose=loose).greatest(len(live))
+        live, excess = live[excess > 0], excess[excess > 0]
+        if not len(live):
             break
-        live, odds = live[over], odds[over, None] * (1 + SPARE) + DUST
+        odds = excess[:, None] / cone.rise * (1 + SPARE) + DUST
         x[live] = (x[live] + odds) / (1 + odds)
     return x
 
@@ -237,8 +214,8 @@ class RatioCone:
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
         empty = empty[:1] if spread or hasattr(within, "extreme") else empty[:0]  # free in balls and simplices alike
-        self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
+        self.compared = ~np.eye(len(self.secrets), dtype=bool) | getattr(within, "same_secret", False)
         self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)
 
     def cost(self, rows: int) -> float:
@@ -295,43 +272,23 @@ class RatioCone:
 
     def _pairs(self, x: Floats, most: int, room: float) -> tuple[Ints, Ints, Ints]:
         """Rows and pairs of secrets to look at: all while they are few, else those that the screen finds worst."""
-        count = len(self.secrets)
-        first, second = np.nonzero(~np.eye(count, dtype=bool) | self.same)
-        if count * (count - 1) <= most or not self.screening:
-            y = np.repeat(np.arange(len(x)), len(first))
-            return y, self.secrets[np.tile(first, len(x))], self.secrets[np.tile(second, len(x))]
-        excess = self.screened(x)
-        if not self.same:
-            excess[:, np.arange(count), np.arange(count)] = -np.inf
-        flat = excess.reshape(len(x), -1)
-        best = np.argpartition(-flat, most, axis=1)[:, :most]
-        y, i = np.nonzero(np.take_along_axis(flat, best, 1) > -room - self.DOUBT)
-        return y, self.secrets[best[y, i] // count], self.secrets[best[y, i] % count]
+        count, worst = len(self.secrets), np.broadcast_to(self.compared, (len(x), *self.compared.shape))
+        if count * (count - 1) > most and self.screening:
+            flat = self.screened(x).reshape(len(x), -1)
+            worst, best = np.zeros(flat.shape, bool), np.argpartition(-flat, most, axis=1)[:, :most]
+            np.put_along_axis(worst, best, np.take_along_axis(flat, best, 1) > -room - self.DOUBT, 1)
+        y, first, second = np.nonzero(worst.reshape(len(x), count, count))
+        return y, self.secrets[first], self.secrets[second]
 
     def screened(self, x: Floats) -> Floats:
-        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row.
-
-        The splits are even in the angle, in which both sides are smooth: a parabola through the best and its
-        neighbours says more.
-        """
+        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row; −∞ where two
+        are not compared. The splits are even in the angle, in which both sides are smooth."""
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
         taken = self.within.budget * self.part  # type: ignore[attr-defined]
         spend(self.SCREENED, 2 * values.size * len(taken))
         means = self.within.means  # type: ignore[attr-defined]
         top, low = means(values, s, taken, close=self.ROUGH), -means(-values, s, taken, close=self.ROUGH)
-        step = max(1, BLOCK // (len(self.part) * len(self.secrets) ** 2))
-        parts = [_peak(top[i : i + step], self.E * low[i : i + step]) for i in range(0, len(x), step)]
-        return np.concatenate(parts)
-
-
-def _peak(top: Floats, low: Floats) -> Floats:
-    """The greatest top[y, s₁, k] − low[y, s₂, −k] over the splits k, or what a parabola says lies between them."""
-    gap = np.moveaxis(top, 2, 0)[:, :, :, None] - np.moveaxis(low[:, :, ::-1], 2, 0)[:, :, None, :]
-    best = gap.max(0)
-    if len(gap) < 3:
-        return np.asarray(best)
-    middle = np.clip(gap.argmax(0), 1, len(gap) - 2)[None]
-    a, b, c = (np.take_along_axis(gap, middle + i, 0)[0] for i in (-1, 0, 1))
-    bend = a - 2 * b + c
-    off = np.clip(np.divide(0.5 * (a - c), bend, out=np.zeros_like(b), where=bend < 0), -1.0, 1.0)
-    return np.asarray(np.maximum(best, b + 0.5 * (c - a) * off + 0.5 * bend * off**2))
+        out = np.full((len(x), len(s), len(s)), -np.inf)
+        for k in range(len(taken)):
+            np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, -1 - k], out=out)
+        return np.where(self.compared, out, -np.inf)

@@ -101,7 +101,7 @@ class ConicProgramme:
     def solver(
         self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
         bend: Floats | None = None,
-    ) -> ConicSolver:
+    ) -> clarabel.DefaultSolver:
         """Clarabel, ready to run; variables after the end of `cost` cost nothing, and bend·x²/2 more where it is given.
 
         Without refinement it takes two thirds of the time, and digits are missing that mending does not need.
@@ -115,23 +115,17 @@ class ConicProgramme:
         entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
         matrix = sparse.csc_matrix(entries, shape=(self.rows, self.variables))
         right = np.concatenate(self.constant)
-        return ConicSolver(clarabel.DefaultSolver(quadratic, cost, matrix, right, self.cones, settings))
+        return clarabel.DefaultSolver(quadratic, cost, matrix, right, self.cones, settings)
 
     def solve(self, cost: Floats, **options: Any) -> ConicSolution:
         """Run Clarabel once, with the options of `solver`."""
-        return self.solver(cost, **options).solve()
+        return solved(self.solver(cost, **options))
 
 
-@dataclass(frozen=True, slots=True)
-class ConicSolver:
-    """A programme that Clarabel has taken in, to be run again and again with other costs."""
-
-    inner: clarabel.DefaultSolver
-
-    def solve(self) -> ConicSolution:
-        """Run it."""
-        answer = self.inner.solve()
-        return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
+def solved(solver: clarabel.DefaultSolver) -> ConicSolution:
+    """Run a programme that Clarabel has taken in; with other costs (`update`) it may be run again."""
+    answer = solver.solve()
+    return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
 
 
 def proximal(

@@ -5,25 +5,24 @@ the stages of the chain. Tables whose rows cannot be listed are designed as whol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sfumato.joint import Joint
+from sfumato.optimise.all_levels import Carried, OneLevel, Together, joinable
 from sfumato.optimise.arrays import Floats, Ints, canonical
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.carrying import Carried
 from sfumato.optimise.chain import GAP, Chain, InformativeRows
 from sfumato.optimise.cone import Coordinates, RatioCone
 from sfumato.optimise.master import last_rows
 from sfumato.optimise.product.blocks import Families, safe, two_level
 from sfumato.optimise.product.profiles import Arrangement, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import CALM
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
+EACH = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
 
 
 def most_informative(
@@ -37,45 +36,51 @@ def most_informative(
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
-    own = Ordered.of(within, reads)
-    within, first = own.within, [own.there(x).round(DIGITS) for x in starts]
-    first = [x[np.lexsort(x.T)] for x in first]
+    within, order = _in_own_order(within, reads)
+    first = [x[:, order].round(DIGITS) for x in starts]
     chain = Chain(
         within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried,
-        bounding=bounding, calm=CALM if bounding and carried is None else 1,
+        bounding=bounding,
     )
-    return own.back(chain.run(first, [own.there(x) for x in others]))
+    return _back(chain.run([x[np.lexsort(x.T)] for x in first], [x[:, order] for x in others]), order)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ordered:
-    """A table in an order of its own, and rows on the way there and back."""
+def informative_along(
+    within: Any, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
+    gap: float, once: float | None = None,
+) -> list[InformativeRows] | None:
+    """Rows and bounds at increasing ε; None where levels are not searched together.
 
-    within: Any
-    reads: str
-    s: Ints
-    u: Ints
+    The largest ε is met from outside first: there little is curved, and its worst cases are cut at again at the next.
+    Levels that are not met are moved together, `once` as in `Together.run`; their bounds hold as they are.
+    """
+    within, order = _in_own_order(within, reads)
+    chains = [Chain(within, x, reads, budget, gap=gap) for x in epsilons]
+    if not all(joinable(x.cone) for x in chains) or (within.joint.p_secret <= 0).any():
+        return None
+    last: Carried | None = None
+    for i, (chain, rows) in enumerate(zip(reversed(chains), reversed(starts), strict=True)):
+        chain.pool(np.concatenate(rows)[:, order])
+        chain.carried, chain.budget = last, budget.part(min(1.0, EACH / (len(chains) - i)))
+        chain.begin()
+        last = chain.handed()
+    levels = [OneLevel(x.cone, x.master, enough=x.bound / (1 + gap)) for x in chains]
+    Together(levels).run(budget, once=once)
+    return [_back(x.finished(), order) for x in chains]
 
-    @classmethod
-    def of(cls, within: Any, reads: str) -> Ordered:
-        joint = within.joint
-        if not hasattr(within, "around"):
-            return cls(within, reads, np.arange(joint.shape[0]), np.arange(joint.shape[1]))
-        s, u = canonical(joint.p)
-        return cls(within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n)), reads, s, u)
 
-    def there(self, rows: Floats) -> Floats:
-        return self._moved(rows, self.s, self.u)
+def _in_own_order(within: Any, reads: str) -> tuple[Any, Ints]:
+    """A set around its table in an order of its own, and the place of each input there in the table as given."""
+    joint = within.joint
+    s, u = canonical(joint.p) if hasattr(within, "around") else map(np.arange, joint.shape)
+    if hasattr(within, "around"):
+        within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
+    return within, u if reads == "useful" else (s[:, None] * len(u) + u).ravel()
 
-    def back(self, found: InformativeRows) -> InformativeRows:
-        rows = found.rows if self.reads == "both" else found.rows[:, : len(self.u)]
-        found.rows = self._moved(rows, np.argsort(self.s), np.argsort(self.u))
-        return found
 
-    def _moved(self, x: Floats, s: Ints, u: Ints) -> Floats:
-        if self.reads != "both":
-            return np.asarray(x[:, u])
-        return np.asarray(x.reshape(-1, len(s), len(u))[:, s][:, :, u].reshape(len(x), -1))
+def _back(found: InformativeRows, order: Ints) -> InformativeRows:
+    found.rows = found.rows[:, : len(order)][:, np.argsort(order)]
+    return found
 
 
 def listable(within: Any, reads: str, budget: Budget) -> bool:

@@ -43,12 +43,13 @@ class LinearProgramme:
 
     def __init__(
         self, cost: Floats, lower: Floats, upper: Floats, *, maximise: bool = False, warm: bool = False,
-        threads: int = 1,
+        accuracy: float = REPAIRED,
     ) -> None:
         self.h: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self.h.silent()
-        self.option("threads", threads)
-        self.accuracy(REPAIRED)
+        self.option("threads", 1)
+        self.option("primal_feasibility_tolerance", accuracy)
+        self.option("dual_feasibility_tolerance", accuracy)
         if warm:
             for name, setting in (("presolve", "off"), ("solver", "simplex"), ("parallel", "off")):
                 self.option(name, setting)
@@ -64,11 +65,6 @@ class LinearProgramme:
     def option(self, name: str, value: bool | float | str) -> None:
         """Set an option of HiGHS."""
         self.h.setOptionValue(name, value)
-
-    def accuracy(self, tolerance: float) -> None:
-        """What may be missing of a bound or a price."""
-        self.option("primal_feasibility_tolerance", tolerance)
-        self.option("dual_feasibility_tolerance", tolerance)
 
     def add(self, matrix: Any, lower: Floats, upper: Floats) -> None:
         """Append rows lower ≤ A x ≤ upper."""
@@ -162,7 +158,7 @@ def _each(value: Floats | float, matrix: Any) -> Floats:
 # --- the linear programme that every listing and pricing ends in ------------------------------------------------------
 
 
-AT_ONCE = 2000  # points up to which all are offered before the first solve
+BATCH = 64  # points that are offered at once, by their worth and then by their price, or four for each number
 
 
 class Mixture:
@@ -171,10 +167,10 @@ class Mixture:
     Offering leaves the basis primal feasible: the primal simplex goes on from it.
     """
 
-    def __init__(self, mean: Floats, limit: float = INFINITY) -> None:
+    def __init__(self, mean: Floats, limit: float = INFINITY, accuracy: float = SOLVED) -> None:
         self.mean, self.limit, none = mean, limit, np.zeros(0)
         self.points, self.worth, self.spends, self.weights = np.zeros((0, len(mean))), none, none, none
-        self.lp = LinearProgramme(none, none, none, maximise=True, warm=True)
+        self.lp = LinearProgramme(none, none, none, maximise=True, warm=True, accuracy=accuracy)
         self.lp.equal(np.zeros((len(mean), 0)), mean)
         if limit < INFINITY:
             self.lp.at_most(np.zeros((1, 0)), limit)
@@ -201,6 +197,24 @@ class Mixture:
         self.points = np.delete(self.points, drop, axis=0)
         self.worth, self.spends, self.weights = (np.delete(x, drop) for x in (self.worth, self.spends, self.weights))
 
+    def best(self) -> tuple[Floats, Floats, float]:
+        """Weights α, prices λ and the price β ≥ 0 of spending, suggestions all of them."""
+        found = self.lp.solve(PRIMAL)
+        prices, rate = np.split(found.row_dual, [len(self.mean)])
+        return found.x, prices, max(0.0, float(rate.sum()))
+
+    def exact(self, weights: Floats) -> tuple[Floats, Floats]:
+        """The positive weights with their points, corrected so that the mean (and what is spent) holds to rounding."""
+        used = np.flatnonzero(weights > DUST)
+        points = self.points[used]
+        rows, right = points.T, self.mean
+        if self.limit < INFINITY:
+            rows, right = np.vstack([rows, self.spends[used]]), np.append(right, weights[used] @ self.spends[used])
+        exact, *_ = np.linalg.lstsq(rows, right, rcond=None)
+        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < DUST:
+            return np.asarray(exact, float), points
+        return weights[used], points
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
@@ -214,61 +228,26 @@ class Cover:
     """λ·p + β·limit + max_i (f_i − λ·v_i − β·w_i)₊ Σp: no mixture of the offered points does better, whatever λ is."""
 
 
-class CoverProgramme(Mixture):
-    """A mixture solved to the last digits, as its prices prove a bound; points have sum 1, so that Σα = Σp."""
-
-    def __init__(self, mean: Floats, limit: float = INFINITY) -> None:
-        super().__init__(mean, limit)
-        self.lp.accuracy(SOLVED)
-
-    def solve(self) -> tuple[Floats, Floats, float]:
-        """Weights α, prices λ and the price β ≥ 0 of spending, suggestions all of them."""
-        found = self.lp.solve(PRIMAL)
-        prices, rate = np.split(found.row_dual, [len(self.mean)])
-        return found.x, prices, max(0.0, float(rate.sum()))
-
-    def mixture(self, weights: Floats) -> tuple[Floats, Floats]:
-        """The positive weights with their points, corrected so that the mean (and what is spent) holds to rounding."""
-        used = np.flatnonzero(weights > DUST)
-        points = self.points[used]
-        rows, right = points.T, self.mean
-        if self.limit < INFINITY:
-            rows, right = np.vstack([rows, self.spends[used]]), np.append(right, weights[used] @ self.spends[used])
-        exact, *_ = np.linalg.lstsq(rows, right, rcond=None)
-        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < DUST:
-            return np.asarray(exact, float), points
-        return weights[used], points
-
-
 def best_cover(
     mean: Floats, points: Floats, worth: Floats, spends: Floats | None = None, limit: float = INFINITY
 ) -> Cover:
-    """The best mixture of `points` with the given mean; many points are offered a batch at a time by price.
+    """The best mixture of `points` of sum 1 with the given mean, so that Σα = Σp; they are offered by their price.
 
-    The last point must be a multiple of the mean: with it the programme is feasible from the start.
+    It begins with the point that reaches furthest in each direction, with some of great worth, and with the last one,
+    which must be a multiple of the mean: with it the programme is feasible.
     """
-    programme = CoverProgramme(mean, limit)
+    programme = Mixture(mean, limit)
     paid = np.zeros(len(points)) if spends is None else spends
-    fresh = np.arange(len(points)) if len(points) <= AT_ONCE else _starters(mean, points, worth)
-    offered = np.zeros(len(points), dtype=np.bool_)
-    while True:
+    offered, many = np.zeros(len(points), dtype=np.bool_), max(BATCH, 4 * len(mean))
+    fresh = np.unique([*(points / mean).argmax(axis=0), *np.argsort(-worth)[:many], len(points) - 1])
+    while len(fresh):
         offered[fresh] = True
         programme.offer(points[fresh], worth[fresh], paid[fresh])
-        weights, prices, rate = programme.solve()
+        weights, prices, rate = programme.best()
         reduced = worth - points @ prices - rate * paid
         better = np.flatnonzero((reduced > TIDY) & ~offered)
-        if len(better) == 0:
-            break
-        fresh = better[np.argsort(-reduced[better])[: max(64, 4 * len(mean))]]
-    alpha, used = programme.mixture(weights)
+        fresh = better[np.argsort(-reduced[better])[:many]]
+    alpha, used = programme.exact(weights)
     value = float(programme.worth[np.flatnonzero(weights > DUST)] @ alpha)
     bound = float(prices @ mean) + max(0.0, float(reduced.max())) * float(mean.sum())
     return Cover(alpha, used, value, prices, bound + (rate * limit if rate > 0.0 else 0.0))
-
-
-def _starters(mean: Floats, points: Floats, worth: Floats) -> Ints:
-    """The point that reaches furthest in each direction, a few of great worth, and the mean itself."""
-    best = {int(i) for i in (points / mean).argmax(axis=0)}
-    best.update(int(i) for i in np.argsort(-worth)[:50])
-    best.add(len(points) - 1)
-    return np.array(sorted(best), dtype=np.int64)

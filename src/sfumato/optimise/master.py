@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, EMPTY, SEALING, TINY, Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, TINY, Floats, Ints, xlogx
 from sfumato.optimise.cone import Cone, Coordinates, repaired
 from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture, Solution
@@ -26,7 +26,7 @@ class InformationAim(Mixture):
     """
 
     def __init__(self, coordinates: Coordinates) -> None:
-        super().__init__(np.ones(len(coordinates.p)))
+        super().__init__(np.ones(len(coordinates.p)), accuracy=REPAIRED)
         self.coordinates, self.p = coordinates, coordinates.p
         self.value, self.fresh = -np.inf, True  # whether rows came in since the last mixture
         self.dual = self.prices = np.zeros(len(self.p))

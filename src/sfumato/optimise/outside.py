@@ -16,9 +16,10 @@ from sfumato.optimise.cone import NEAR, Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
+from sfumato.optimise.search import GAIN
 
 NUMBERS = 16  # in a row, up to which it is worth trying
-RAYS = 2.0  # at most, over the gap that is asked for
+RAYS = 2.0  # at most, over the gap that is asked for or that counts as none
 FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
@@ -92,8 +93,7 @@ class Outside:
 
 
 def meet(
-    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, limit: int | None = None,
-    known: Floats | None = None,
+    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, known: Floats | None = None
 ) -> tuple[float, Floats]:
     """Improve the master's pool until value and bound are within a relative `gap`; returns the bound and its cuts.
 
@@ -106,8 +106,7 @@ def meet(
     mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, EMPTY)
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
-    limit = int(RAYS / gap) if limit is None else limit
-    outside = Outside(mean / mean.sum(), limit, budget, float(mean.sum()))
+    outside = Outside(mean / mean.sum(), int(RAYS / min(gap, GAIN)), budget, float(mean.sum()))
     master.solve()
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     while True:

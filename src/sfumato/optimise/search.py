@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import DUST, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Cone, repaired
 from sfumato.optimise.moves import mover
@@ -49,32 +49,26 @@ Move = Callable[[Floats, Budget], Floats]
 
 
 class Tangents:
-    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin or at given
-    ones."""
+    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin."""
 
-    def __init__(self, cone: Cone, master: Master, seed: int = 0, given: Floats | None = None) -> None:
-        self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
-        self.rng, self.pace = np.random.default_rng(seed), 0.0  # seconds for a row
+    def __init__(self, cone: Cone, master: Master) -> None:
+        self.cone, self.master, self.mover = cone, master, mover(cone)
+        self.rng, self.pace = np.random.default_rng(0), 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
         bases = bases_of(some, self.cone.coordinates.p, self.rng, FEWEST if self.pace else FIRST)
-        bases = bases if self.given is None else self.given
         started = budget.clock()
         found = self.mover.rows(lambda v, _: self.master.slopes(v), bases, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
-        if not len(found):
-            return found
-        found = repaired(self.cone, found, loose=True)
-        return np.concatenate([found, complements(self.cone, found)])
+        return private_with_complements(self.cone, found) if len(found) else found
 
 
 @dataclass(eq=False)
 class _Trial:
     move: Move
     spent: float = 0.0  # seconds in all
-    rate: float = float("inf")  # what it gained in a second of late
     calm: int = 0  # turns since it gained
 
     def claimed(self) -> float:
@@ -85,8 +79,7 @@ class _Trial:
 def improve(
     master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
 ) -> float:
-    """The move that gained most in a second goes next, unless another had less time: a cheap move that gains a little
-    each turn must not starve the one that would leave it behind. With every turn without gain a move has less claim.
+    """The move that had least time goes next; with every turn without gain it has less claim.
 
     It ends when `calm` turns of every move gained next to nothing, or with the time. A move that has no more rows is
     left out.
@@ -94,8 +87,7 @@ def improve(
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)
     while (live := [x for x in trials if x.calm < calm]) and not budget.over:
-        best, least = max(live, key=lambda x: x.rate), min(trials, key=_Trial.claimed)
-        trial = least if least.claimed() < best.spent else best
+        trial = min(live, key=_Trial.claimed)
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):
@@ -104,23 +96,18 @@ def improve(
         master.add(found)
         value = master.solve()
         master.learn()
-        took = budget.clock() - started
-        trial.spent, trial.rate = trial.spent + took, (value - before) / max(took, 1e-9)
+        trial.spent += budget.clock() - started
         trial.calm = trial.calm + 1 if value - before <= gain / calm * abs(value) else 0
         budget.tell("rows", value)
     return value
 
 
-def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
-    """Improve the master's pool by tangents alone; returns its value."""
-    return improve(master, [Tangents(cone, master, seed=seed)], budget, calm=calm)
-
-
-def complements(cone: Cone, rows: Floats) -> Floats:
-    """For each row one that is high where it is low: both together make a constant, so a new row can always be used."""
+def private_with_complements(cone: Cone, rows: Floats) -> Floats:
+    """Rows made private, and for each one that is high where it is low: both together make a constant, so that a new
+    row can always be used."""
+    rows = repaired(cone, rows, loose=True)
     rest = rows.max(1, keepdims=True) - rows
-    rest = rest[rest.max(1) > 0]
-    return repaired(cone, rest + 1e-12, loose=True)
+    return np.concatenate([rows, repaired(cone, rest[rest.max(1) > 0] + DUST, loose=True)])
 
 
 def bases_of(rows: Floats, p: Floats, rng: np.random.Generator, fewest: int) -> Floats:

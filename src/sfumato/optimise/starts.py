@@ -15,7 +15,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.master import InformationAim
-from sfumato.optimise.product.profiles import Arrangement, level
+from sfumato.optimise.product.profiles import Arrangement
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import improve
 from sfumato.tolerances import SUBSETS, UNIT
@@ -27,31 +27,18 @@ from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 # coarse one.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Merged:
-    """A coarse table [s, group] and the group of every cell of the fine one [s, u]; groups differ from secret to
-    secret."""
-
-    joint: Joint
-    group: Ints
-
-    def spread(self, rows: Floats) -> Floats:
-        """Rows over the coarse cells as rows over the fine ones."""
-        S, U = self.group.shape
-        cells = rows.reshape(len(rows), S, -1)
-        return np.asarray(cells[:, np.arange(S)[:, None], self.group].reshape(len(rows), S * U))
-
-
-def merged(joint: Joint, alone: int) -> Merged:
-    """The `alone` commonest cells by themselves, the others of each secret in one group."""
+def merged(joint: Joint, alone: int) -> tuple[Joint, Ints]:
+    """The `alone` commonest cells by themselves, the others of each secret in one: a coarse table, and the coarse cell
+    of every fine one."""
     p = joint.p
     keep = np.zeros(p.size, bool)
     keep[np.argsort(-p.ravel(), kind="stable")[:alone]] = True
     keep = (keep & (p.ravel() > 0)).reshape(p.shape)  # type: ignore[assignment]
     group = np.where(keep, np.cumsum(keep, axis=1) - 1, keep.sum(1, keepdims=True))
-    table = np.zeros((len(p), max(2, int(group.max()) + 1)))
-    np.add.at(table, (np.arange(len(p))[:, None], group), p)
-    return Merged(Joint.from_probabilities(table, n=joint.n), group)
+    width = max(2, int(group.max()) + 1)
+    cell = (np.arange(len(p))[:, None] * width + group).ravel()
+    table = np.bincount(cell, p.ravel(), len(p) * width).reshape(len(p), width)
+    return Joint.from_probabilities(table, n=joint.n), cell
 
 
 # --- cones whose extreme rows are known: those of any distribution, by price, and those of simplices, listed (ours) ---
@@ -161,19 +148,6 @@ class Simplices:
         low, high = total * w, np.minimum(total * w + 1 - total, 1.0)
         return np.where(w >= 1, 1.0, low), np.where(w <= 0, 0.0, high)
 
-    def inequalities(self, E: float) -> Floats:
-        """A with A·v ≤ 0 for the private rows: one for each pair of secrets and of corners [000, (43)]."""
-        S, U = self.least.shape
-        corners = self.least[:, None] + (1 - self.least.sum(1))[:, None, None] * np.eye(U)  # [s, corner, u]
-        out = []
-        for s1, s2 in np.ndindex(S, S):
-            if s1 != s2 or self.same_secret:
-                rows = np.zeros((U, U, S, U))
-                rows[:, :, s1] += corners[s1][:, None]
-                rows[:, :, s2] -= E * corners[s2][None]
-                out.append(rows.reshape(U * U, S * U))
-        return np.concatenate(out)
-
     def extreme(self, s: int, E: float) -> Floats:
         """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E}, few values (docs/robust.md, section 2).
 
@@ -220,7 +194,6 @@ def best_over_simplices(within: Simplices, E: float) -> tuple[Floats, float] | N
 # The optimum at P̂ itself: H(U|S) + max I(S;Y), by the best channel from S and pieces of it for every useful value.
 
 
-PIECES = 3  # of a secret's two levels, so that they can be laid apart
 GRID = 4 * UNIT  # of places on [0, 1]: floats add its multiples without rounding
 
 
@@ -247,21 +220,9 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
         master.add(1.0 + (E - 1.0) * listed)
-        kappa = epsilon / -np.expm1(-epsilon)
-        for total in (1 / kappa, *np.linspace(1 / E, 1, 6)[1:-1]):  # 1/κ is best for secrets that are all rare
-            master.add(coordinates.taken(_levelled(shares / shares.sum(), E, float(total)).rows()))
         improve(master, [lambda _, budget: free.rows(master.prices, budget)], budget, calm=20, gain=1e-6)
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)
-
-
-def _levelled(shares: Floats, E: float, total: float) -> Arrangement:
-    """Every secret at E on (1 − T)/(E − 1) of [0, T] and at 1 on the rest, in pieces that make the total level."""
-    high = (1.0 - total) / (E - 1.0)
-    length = np.concatenate([np.full(PIECES, high / PIECES), np.full(PIECES, (total - high) / PIECES)])
-    height = np.repeat([[E], [1.0]], PIECES, axis=0)
-    layout = Arrangement(total, (length,) * len(shares), (height,) * len(shares))
-    return level(layout, shares[:, None])
 
 
 def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:

@@ -20,7 +20,7 @@ from sfumato.optimise.arrays import EMPTY, GHOST, Floats, Ints, xlogx
 from sfumato.optimise.bound.dual import Items, Queries
 from sfumato.optimise.bound.pricing import Block, Priced
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power
+from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, solved
 from sfumato.optimise.master import BOLDER, SERIOUS, SHYER, TRUSTED
 from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
@@ -222,8 +222,8 @@ class Climb:
         """The block that is best for a linear aim; NaN where the solver fails."""
         spend(100 + 10 * len(self.q))
         self.cost[: len(self.q)] = -slope
-        self.solver.inner.update(q=self.cost)
-        found = self.solver.solve()
+        self.solver.update(q=self.cost)
+        found = solved(self.solver)
         return np.maximum(found.x[: len(self.q)], 0.0) if "Solved" in found.status else np.full(len(self.q), np.nan)
 
     def climbed(self, y: Floats, w: Floats) -> Floats:

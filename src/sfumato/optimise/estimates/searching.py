@@ -12,10 +12,9 @@ from typing import cast
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import OneLevel, Together, joinable
+from sfumato.optimise.all_levels import OneLevel, Together, joinable, rows_for
 from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.carrying import rows_for
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates
@@ -65,7 +64,7 @@ def searched_along(
     known: Sequence[Floats] = (), once: float | None = None,
 ) -> list[PreciseRows] | None:
     """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
-    as this one allows them (`optimise.carrying`); None where levels are not searched together, or time is too short.
+    as this one allows them (`optimise.all_levels`); None where levels are not searched together, or time is too short.
 
     `known` are the rows of designs from which the whole table can be estimated, one for each level. `once` is as in
     `Together.run`.

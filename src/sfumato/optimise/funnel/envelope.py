@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
+from sfumato.optimise.linear import Cover, LinearProgramme, Mixture
 from sfumato.optimise.master import FLOOR
 from sfumato.tolerances import UNIT
 
@@ -158,12 +158,12 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     piece, random, size = Slice(rows, extra), np.random.default_rng(0), len(mean)
     corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
     high = np.minimum(1.0, np.array([bound for _, bound in corners]))
-    master = CoverProgramme(mean)
+    master = Mixture(mean)
     bound = float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
     fresh = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
     while len(fresh):
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
-        weights, prices, _ = master.solve()
+        weights, prices, _ = master.best()
         fresh = _searched(piece, prices, master.points, weights, random, budget.part())
         if len(fresh) == 0 or budget.over:
             branches = Branches(piece, prices, gap)
@@ -173,7 +173,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
             fresh = _improving(prices, np.array(branches.found).reshape(-1, size))
         if budget.over:
             break
-    alpha, points = master.mixture(weights)
+    alpha, points = master.exact(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
     return Cover(alpha, points, value, prices, max(bound, value))
 

@@ -15,7 +15,7 @@ from sfumato.optimise.arrays import DUST, SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.funnel.posteriors import Funnel, answer, enumerated, independence_rows, likelihood, lip_rows
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
-from sfumato.optimise.linear import CoverProgramme
+from sfumato.optimise.linear import Mixture
 
 FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
 FIRST_RAYS = 30_000  # in each of them at most
@@ -41,11 +41,11 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
     one = np.eye(len(x))
     blocks = np.concatenate([one, one[np.triu_indices(len(x), 1)[0]] + one[np.triu_indices(len(x), 1)[1]]]) * x
     points = np.concatenate([blocks / blocks.sum(axis=1, keepdims=True), _worst_case_posteriors(p, x)])
-    random, master = np.random.default_rng(0), CoverProgramme(x, max(leakage, DUST))
+    random, master = np.random.default_rng(0), Mixture(x, max(leakage, DUST))
     while True:
         spends = leaked(points, g, secret)
         master.offer(points, xlogx(points).sum(axis=1), np.where(spends > DUST, spends, 0.0))
-        weights, prices, rate = master.solve()
+        weights, prices, rate = master.best()
         used = weights > DUST
         points = _ascended(master.points[used], prices, rate, g, secret, random, budget)
         if len(points) == 0 or budget.over:

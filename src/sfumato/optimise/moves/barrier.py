@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, REPAIRED, TINY, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.cone import SETTLED, RatioCone, repaired
-from sfumato.optimise.moves.roofs import MINOR, Roofs
+from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
@@ -33,6 +32,7 @@ STEP, SOLVED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
 NEARER = 0.05  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
+MINOR = 0.1  # weight of the logarithms of a row's numbers, and of a cap: they are many, and what they cost stays
 PAIRS = 30  # of secrets that a row is solved under at once; more join as they are violated
 ROUNDS = 3  # of solving, for rows with more pairs than that
 GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values it bounds, in units of a row
@@ -57,15 +57,14 @@ class State:
     v: Floats  # [y, i]
     mu: Floats  # [y, k]
     m: Floats
-    z: Floats  # roofs and floors [y, 2S] of a cap, none without one
 
     def moved(self, step: Floats, t: Floats) -> State:
         n, k = self.v.shape[1], self.mu.shape[1]
-        dv, dmu, dm, dz = np.split(t[:, None] * step, [n, n + k, n + 2 * k], axis=1)
-        return State(self.v + dv, self.mu + dmu, self.m + dm, self.z + dz)
+        dv, dmu, dm = np.split(t[:, None] * step, [n, n + k], axis=1)
+        return State(self.v + dv, self.mu + dmu, self.m + dm)
 
     def where(self, at: Bools | Ints) -> State:
-        return State(self.v[at], self.mu[at], self.m[at], self.z[at])
+        return State(self.v[at], self.mu[at], self.m[at])
 
 
 class Barrier:
@@ -73,25 +72,22 @@ class Barrier:
 
     def __init__(self, mover: BallMover, s1: Ints, s2: Ints, E: Floats) -> None:
         self.e, self.s1, self.s2, self.E = mover, s1, s2, E  # pairs [y, k], or [k] of all rows; e^ε of each row [y, 1]
-        self.alike = s1.ndim == 1
         self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] or [k, u] → coordinate
-        self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 beyond a secret's cells
-        self.even = mover.even  # nothing lies beyond them
+        self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 where a cell fills the place of none
         self.share = mover.share[s1], mover.share[s2]
 
     def where(self, rows: Bools | Ints) -> Barrier:
-        pairs = (self.s1, self.s2) if self.alike else (self.s1[rows], self.s2[rows])
+        pairs = (self.s1, self.s2) if self.s1.ndim == 1 else (self.s1[rows], self.s2[rows])
         return Barrier(self.e, *pairs, self.E[rows])
 
     def taken(self, v: Floats, at: Ints) -> Floats:
         """The numbers of a secret's cells [y, k, u]."""
-        return np.asarray(v.take(at, 1) if self.alike else v[np.arange(len(v))[:, None, None], at])
+        return np.asarray(v.take(at, 1) if at.ndim == 2 else v[np.arange(len(v))[:, None, None], at])
 
     def lengths(self, x: State) -> tuple[Floats, Floats, Floats, Floats]:
-        """μ − v₁ and v₂ − m [y, k, u], 1 beyond a secret's cells, and the terms of L₁ and L₂."""
-        a, d = x.mu[:, :, None] - self.taken(x.v, self.at1), self.taken(x.v, self.at2) - x.m[:, :, None]
-        if not self.even:
-            a, d = np.where(self.p1 > 0, a, 1.0), np.where(self.p2 > 0, d, 1.0)
+        """μ − v₁ and v₂ − m [y, k, u], 1 where there is no cell, and the terms of L₁ and L₂."""
+        a = np.where(self.p1 > 0, x.mu[:, :, None] - self.taken(x.v, self.at1), 1.0)
+        d = np.where(self.p2 > 0, self.taken(x.v, self.at2) - x.m[:, :, None], 1.0)
         with np.errstate(invalid="ignore"):
             return a, d, self.p1 * a**self.e.kappa, self.p2 * d**self.e.kappa
 
@@ -99,8 +95,8 @@ class Barrier:
         """Φ − μ + E·m of every constraint [y, j]; and whether a row is strictly inside."""
         a, d, of1, of2 = self.lengths(x) if lengths is None else lengths
         fine = np.asarray((a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1))
-        if self.e.roofs is not None and x.z.size:
-            fine &= self.e.roofs.inside(x.v, x.z)
+        if self.e.cap is not None:
+            fine &= (self.e.cap.room(x.v) > 0).all((1, 2))
         with np.errstate(invalid="ignore", divide="ignore"):
             s = self.e.phi(of1.sum(2), of2.sum(2), self.share, self.E)[0] - np.tile(x.mu - self.E * x.m, self.e.kinds)
         s = np.where(fine[:, None], s, -1.0)
@@ -111,11 +107,10 @@ class Barrier:
         a, d, *_ = lengths = self.lengths(x)
         s, inside = self.slack(x, lengths)
         spend(18, a.size + d.size)
-        logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
-        logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
-        logs += MINOR * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
-        if self.e.roofs is not None:
-            logs += self.e.roofs.value(x.v, x.z, inside)
+        terms = [(1.0, s), (DOMAIN, a * d), (MINOR, x.v)]
+        if self.e.cap is not None:
+            terms.append((MINOR / x.v.shape[1], self.e.cap.room(x.v)))
+        logs = sum(w * np.log(np.where(inside, y.reshape(len(y), -1).T, 1.0)).sum(0) for w, y in terms)
         return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf), s
 
     def newton(self, x: State, costs: Floats, heat: Floats) -> tuple[Floats, Floats]:
@@ -124,77 +119,85 @@ class Barrier:
         Of a pair only r₁·v, r₂·v (slopes of the L) and T₁·v, T₂·v (their curvature, tied to μ and m) enter: with (μ, m)
         eliminated a pair adds a form of rank 4 to a diagonal, and the system is as large as the row.
         """
-        n, K = x.v.shape[1], x.mu.shape[1]
+        (y, n), K, each = x.v.shape, x.mu.shape[1], np.arange(x.v.shape[1])
         spend(STEP)
-        spend(1, len(x.v) * (SOLVED * n**2 + PAIRED * K))
+        spend(1, y * (SOLVED * n**2 + PAIRED * K))
+        vectors, form, pull = self._forms(x)
+        Z, first, pair = np.zeros((y, K, 4, n)), np.zeros((y, K, 2, n)), np.arange(K)[:, None]
+        for out, i, vector in zip((Z, Z, Z, Z, first, first), (0, 1, 2, 3, 0, 1), vectors, strict=True):
+            out[np.arange(y)[:, None, None], pair, i, self.at2 if i % 2 else self.at1] = vector
+        cross = np.zeros((y, K, 2, 5))  # of the multipliers with (r₁·v, r₂·v, T₁·v, T₂·v), and what pulls them
+        cross[..., :2], cross[..., 0, 2], cross[..., 1, 3], cross[..., 4] = form[..., 2:, :2], -1.0, -1.0, pull
+        solved = _divided(form[..., 2:, 2:], cross)
+        small = -(cross[..., 0, :4, None] * solved[..., 0, None, :] + cross[..., 1, :4, None] * solved[..., 1, None, :])
+        slant, small = small[..., 4].reshape(y, 4 * K), small[..., :4].copy()
+        small[..., :2, :2] += form[..., :2, :2]
+        flat = Z.reshape(y, 4 * K, n)
+        hessian = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape))
+        hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + MINOR / x.v**2
+        own = heat[:, None] * costs + MINOR / x.v + first.sum((1, 2))
+        if self.e.cap is not None:
+            slope, curve = self.e.cap.push(x.v)
+            own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
+        hessian[:, each, each] += REPAIRED * hessian[:, each, each] + TINY  # so that it can be inverted
+        dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant))
+        along = np.einsum("yan,yn->ya", flat, dv).reshape(y, K, 1, 4)
+        moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
+        step = np.concatenate([dv, moved[..., 0], moved[..., 1]], 1)
+        return step, (own * dv).sum(1) + (cross[..., 4] * moved).sum((1, 2))
+
+    def _forms(self, x: State) -> tuple[tuple[Floats, ...], Floats, Floats]:
+        """Of every pair the vectors r₁, r₂, T₁, T₂ and the slopes by v₁, v₂ [y, k, u], the form in (r₁·v, r₂·v, μ, m),
+        and the slopes by μ and m [y, k, 2]."""
         a, d, of1, of2 = self.lengths(x)
-        kappa, E = self.e.kappa, self.E
-        phi, slopes, curves = self.e.phi(of1.sum(2), of2.sum(2), self.share, E)
-        over = 1 / (phi - np.tile(x.mu - E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
-        f1, f2, f11, f12, f22 = (f.reshape(over.shape) for f in (*slopes, *curves))
+        kappa, E, shape = self.e.kappa, self.E[:, None], (len(x.v), self.e.kinds, x.mu.shape[1])
+        phi, slopes, curves = self.e.phi(of1.sum(2), of2.sum(2), self.share, self.E)
+        over = 1 / (phi - np.tile(x.mu - self.E * x.m, self.e.kinds)).reshape(shape)
+        f1, f2, f11, f12, f22 = (f.reshape(shape) * over for f in (*slopes, *curves))
         r1, r2 = kappa * of1 / a, kappa * of2 / d
         c1, c2 = np.where(self.p1 > 0, DOMAIN / a, 0.0), np.where(self.p2 > 0, DOMAIN / d, 0.0)
-        w1, w2, h = ((f * over).sum(1) for f in (f1, f2, 1.0))
+        w1, w2 = f1.sum(1), f2.sum(1)
         t1, t2 = (w1[..., None] * (1 - kappa) * r1 + c1) / a, (w2[..., None] * (1 - kappa) * r2 + c2) / d
-        R1, R2, g1, g2 = r1.sum(2), r2.sum(2), f1 * over, f2 * over
-        # the form in (α₁, α₂, μ, m), α₁ = R₁μ − r₁·v, α₂ = r₂·v − R₂m: its slopes are (f₁, f₂, −1, E) over the slack
-        F11, F12, F22 = ((g * g0 - f * over).sum(1) for g, g0, f in ((g1, g1, f11), (g1, g2, f12), (g2, g2, f22)))
-        F13, F23, F33 = -(g1 * over).sum(1), -(g2 * over).sum(1), (over * over).sum(1)
-        # and in (r₁·v, r₂·v, T₁·v, T₂·v, μ, m): the multipliers with each other, with the rest, and what pulls them
-        inner, cross = np.empty((len(h), K, 2, 2)), np.zeros((len(h), K, 2, 5))
-        inner[..., 0, 0] = R1 * (R1 * F11 + 2 * F13) + F33 + t1.sum(2)
-        inner[..., 0, 1] = inner[..., 1, 0] = -R1 * (R2 * F12 + E * F13) - R2 * F23 - E * F33
-        inner[..., 1, 1] = R2 * (R2 * F22 + 2 * E * F23) + E**2 * F33 + t2.sum(2)
-        cross[..., 0, 0], cross[..., 0, 1], cross[..., 0, 2] = -(R1 * F11 + F13), R1 * F12 + F23, -1.0
-        cross[..., 1, 0], cross[..., 1, 1], cross[..., 1, 3] = R2 * F12 + E * F13, -(R2 * F22 + E * F23), -1.0
-        cross[..., 0, 4], cross[..., 1, 4] = R1 * w1 - h + c1.sum(2), E * h - R2 * w2 - c2.sum(2)
-        solved = _divided(inner, cross)
-        small = -(cross[..., 0, :4, None] * solved[..., 0, None, :] + cross[..., 1, :4, None] * solved[..., 1, None, :])
-        slant = small[..., 4].copy()
-        small = small[..., :4]
-        for (i, j), F in zip(((0, 0), (0, 1), (1, 0), (1, 1)), (F11, -F12, -F12, F22), strict=True):
-            small[..., i, j] += F
-        Z, first = np.zeros((len(h), K, 4, n)), np.zeros((len(h), K, 2, n))
-        for i, (at, vector) in enumerate(((self.at1, r1), (self.at2, r2), (self.at1, t1), (self.at2, t2))):
-            self._scatter(Z[:, :, i], at, vector)
-        self._scatter(first[:, :, 0], self.at1, -w1[..., None] * r1 - c1)
-        self._scatter(first[:, :, 1], self.at2, w2[..., None] * r2 + c2)
-        flat = Z.reshape(len(h), 4 * K, n)
-        hessian, each = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape)), np.arange(n)
-        hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + MINOR / x.v**2
-        hessian[:, each, each] *= 1 + 1e-12
-        own = heat[:, None] * costs + MINOR / x.v + first.sum((1, 2))
-        dw, gained = self._solved(x, hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(len(h), 4 * K)))
-        along = np.einsum("yan,yn->ya", flat, dw[:, :n]).reshape(len(h), K, 1, 4)
-        moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
-        step = np.concatenate([dw[:, :n], moved[..., 0], moved[..., 1], dw[:, n:]], 1)
-        return step, (own * dw[:, :n]).sum(1) + gained + (cross[..., 4] * moved).sum((1, 2))
+        R1, R2 = r1.sum(2)[:, None], r2.sum(2)[:, None]
+        # L₁ moves by R₁μ − r₁·v, L₂ by r₂·v − R₂m, and the slack, relative to itself, by f₁L₁ + f₂L₂ − (μ − E·m)/slack
+        l1, l2, slope = (-1, 0, R1, 0), (0, 1, 0, -R2), (-f1, f2, R1 * f1 - over, E * over - R2 * f2)
+        form = np.empty((shape[0], shape[2], 4, 4))
+        for i, j in itertools.combinations_with_replacement(range(4), 2):
+            bend = l1[i] * l1[j] * f11 + (l1[i] * l2[j] + l2[i] * l1[j]) * f12 + l2[i] * l2[j] * f22
+            form[..., i, j] = form[..., j, i] = (slope[i] * slope[j] - bend).sum(1)
+        form[..., 2, 2] += t1.sum(2)
+        form[..., 3, 3] += t2.sum(2)
+        pull = np.stack([slope[2].sum(1) + c1.sum(2), slope[3].sum(1) - c2.sum(2)], -1)
+        return (r1, r2, t1, t2, -w1[..., None] * r1 - c1, w2[..., None] * r2 + c2), form, pull
 
-    def _solved(self, x: State, hessian: Floats, slope: Floats) -> tuple[Floats, Floats]:
-        """The step of rows, and of roofs and floors, that keeps the mass; and what it gains under the cap's barrier."""
-        n, mass, gain = x.v.shape[1], np.broadcast_to(self.e.p, slope.shape), np.zeros(x.v.shape)
-        if self.e.roofs is not None:
-            cap, each = self.e.roofs.push(x.v, x.z), np.arange(n)
-            hessian[:, each, each] += cap.own
-            hessian = np.block([[hessian, cap.cross], [cap.cross.transpose(0, 2, 1), cap.both]])
-            gain = np.concatenate([cap.v, cap.z], 1)
-            slope, mass = np.pad(slope, ((0, 0), (0, x.z.shape[1]))) + gain, np.pad(mass, ((0, 0), (0, x.z.shape[1])))
-        try:
-            both = np.linalg.solve(hessian, np.stack([slope, mass], 2))
-        except np.linalg.LinAlgError:  # of one row at least
-            both = np.stack([_pushed(h, np.stack(ends, 1)) for h, *ends in zip(hessian, slope, mass, strict=True)])
-        p = mass[0]
-        dw = both[..., 0] - (both[..., 0] @ p / (both[..., 1] @ p))[:, None] * both[..., 1]
-        dw = np.where(np.isfinite(dw).all(1, keepdims=True), dw, 0.0)  # a step that is not finite is not taken
-        return dw, np.asarray((gain * dw).sum(1))
+    def _solved(self, hessian: Floats, slope: Floats) -> Floats:
+        """The step of rows that keeps their mass; one that is not finite is not taken."""
+        p = self.e.p
+        free, mass = np.moveaxis(np.linalg.solve(hessian, np.stack([slope, np.broadcast_to(p, slope.shape)], 2)), 2, 0)
+        dv = free - (free @ p / (mass @ p))[:, None] * mass
+        return np.where(np.isfinite(dv).all(1, keepdims=True), dv, 0.0)
 
-    def _scatter(self, out: Floats, at: Ints, values: Floats) -> None:
-        """Values of a secret's cells to their coordinates; places beyond its cells hold 0 and add nothing."""
-        y, k = np.arange(out.shape[0])[:, None, None], np.arange(out.shape[1])[:, None]
-        if self.even:
-            out[y, k, at] = values
-        else:
-            np.add.at(out, (y, k, at), values)
+
+class Capped:
+    """The cap of a promise for any distribution: K·v_j − v_i of all numbers i, j of different secrets."""
+
+    def __init__(self, cap: Cap, size: int) -> None:
+        self.K, self.compared = cap.K, np.zeros((size, size), bool)
+        for first, second in itertools.permutations(cap.numbers, 2):
+            self.compared[np.ix_(first, second)] = True
+        np.fill_diagonal(self.compared, False)  # a number that all secrets show
+
+    def room(self, v: Floats) -> Floats:
+        """[y, i, j], 1 where i and j are not compared."""
+        return np.where(self.compared, self.K * v[:, None, :] - v[:, :, None], 1.0)
+
+    def push(self, v: Floats) -> tuple[Floats, Floats]:
+        """Slopes of the sum of its logarithms [y, i], and minus the second derivatives [y, i, j]."""
+        over, each = np.where(self.compared, 1 / self.room(v), 0.0), np.arange(v.shape[1])
+        square = over**2
+        curve = -self.K * (square + square.transpose(0, 2, 1))
+        curve[:, each, each] += self.K**2 * square.sum(1) + square.sum(2)
+        return self.K * over.sum(1) - over.sum(2), curve
 
 
 class BallMover:
@@ -207,11 +210,12 @@ class BallMover:
         self.kappa = (alpha - 1) / alpha
         self.kinds = 1 if self.kappa > 0 else 2
         self.budget = within.budget if isinstance(within, RenyiBall) else 2 * within.slack  # T(B): b = κT(B) for χ²
-        self.roofs = None if cone.cap is None or len(cone.cap.numbers) < 2 else Roofs(cone.cap, len(self.p))
+        self.cap = None if cone.cap is None or len(cone.cap.numbers) < 2 else Capped(cone.cap, len(self.p))
         self._layout(cone)
 
     def _layout(self, cone: RatioCone) -> None:
-        """Coordinates and masses of every compared secret, padded to the same length."""
+        """Coordinates and masses of every compared secret; where it has fewer than others one of its own stands for
+        none, without mass and before itself, so that what is put there last is its own."""
         joint = cone.within.joint
         S, U = joint.shape
         names = np.full(S * U, -1)
@@ -224,11 +228,10 @@ class BallMover:
         for s in np.flatnonzero(mass.sum(1) <= 0):
             names[s, 1:], mass[s, 0] = -1, EMPTY
         self.share = mass.sum(1)
-        order = np.argsort(names < 0, axis=1, kind="stable")
-        width = int((names >= 0).sum(1).max())
-        names, mass = (np.take_along_axis(x, order, 1)[:, :width] for x in (names, mass))
-        self.cells, self.mass = np.maximum(names, 0), np.where(names >= 0, mass, 0.0)
-        self.even = bool((self.mass > 0).all())  # all secrets have as many cells, so that no place is empty
+        order = np.argsort(names, axis=1, kind="stable")[:, -int((names >= 0).sum(1).max()) :]
+        names, mass = (np.take_along_axis(x, order, 1) for x in (names, mass))
+        own = np.where(names >= 0, names, len(self.p)).min(1, keepdims=True)
+        self.cells, self.mass = np.where(names >= 0, names, own), np.where(names >= 0, mass, 0.0)
 
     def phi(
         self, l1: Floats, l2: Floats, share: tuple[Floats, Floats], E: Floats
@@ -255,31 +258,22 @@ class BallMover:
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """The maximisers, private under the pairs of secrets that matter to them; the others are left to the repair."""
-        out = []
-        step = max(1, BLOCK // (len(self.p) + 2 * self._count) ** 2)
-        for i in range(0, len(starts), step):
-            if budget.over:
-                break
-            at = np.arange(i, min(i + step, len(starts)))
-            out.append(self._moved(slopes, starts[at], at, budget))
-        return np.concatenate(out) if out else np.zeros((0, len(self.p)))
-
-    @property
-    def _count(self) -> int:
-        S = len(self.cone.secrets)
-        return min(S * (S - 1), PAIRS)
+        out, first = [np.zeros((0, len(self.p)))], np.nonzero(self.cone.compared)[0]
+        step = max(1, BLOCK // (len(self.p) + 2 * min(len(first), PAIRS)) ** 2)
+        for at in np.split(np.arange(len(starts)), range(step, len(starts), step)):
+            if not budget.over:
+                out.append(self._moved(slopes, starts[at], at, budget))
+        return np.concatenate(out)
 
     def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
-        S = len(self.cone.secrets)
         v, costs, E = repaired(self.cone, starts, loose=True), slopes(starts, at), np.full((len(at), 1), self.cone.E)
-        first, second = np.nonzero(~np.eye(S, dtype=bool))
-        if len(first) <= self._count:
+        first, second = np.nonzero(self.cone.compared)
+        if len(first) <= PAIRS:
             return self.solved(Barrier(self, first, second, E), v, costs, slopes, at, budget)
-        score = np.full((len(v), S, S), -np.inf)
+        S, score = len(self.cone.secrets), np.full((len(v), *self.cone.compared.shape), -np.inf)
         for _ in range(ROUNDS):
             np.maximum(score, self.cone.screened(v), out=score)
-            score[:, np.arange(S), np.arange(S)] = -np.inf
-            best = np.argpartition(-score.reshape(len(v), -1), self._count, axis=1)[:, : self._count]
+            best = np.argpartition(-score.reshape(len(v), -1), PAIRS, axis=1)[:, :PAIRS]
             v = repaired(self.cone, v)
             v = self.solved(Barrier(self, best // S, best % S, E), v, costs, slopes, at, budget)
             if budget.over or not self.cone.cuts(v, loose=True, room=-SETTLED).excess.size:
@@ -322,28 +316,20 @@ class BallMover:
             if not len(late):
                 break
             again, fine[late] = self._multipliers(barrier.where(late), 0.7 * x.v[late] + 0.3)
-            for old, new in zip((x.v, x.mu, x.m, x.z), (again.v, again.mu, again.m, again.z), strict=True):
+            for old, new in zip((x.v, x.mu, x.m), (again.v, again.mu, again.m), strict=True):
                 old[late] = new
         return x
 
     def _multipliers(self, barrier: Barrier, v: Floats) -> tuple[State, Bools]:
         top = np.where(barrier.p1 > 0, barrier.taken(v, barrier.at1), -np.inf).max(2)
         low = np.where(barrier.p2 > 0, barrier.taken(v, barrier.at2), np.inf).min(2)
-        best, mu, m, none = np.full(top.shape, -np.inf), top, low, np.zeros((len(v), 0))
+        best, mu, m = np.full(top.shape, -np.inf), top, low
         for above, lean in itertools.product(GRID, LEANS):
-            x = State(v, top + above, low - above * lean, none)
+            x = State(v, top + above, low - above * lean)
             spend(15, 2 * len(v) * barrier.at1.shape[-2] * barrier.at1.shape[-1])
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
-        z, room = (none, True) if self.roofs is None else self.roofs.begun(v)
-        return State(v, mu, m, z), np.asarray((best > 0).all(1) & room)
-
-
-def _pushed(hessian: Floats, ends: Floats) -> Floats:
-    try:
-        return np.asarray(np.linalg.solve(hessian, ends))
-    except np.linalg.LinAlgError:
-        return np.full(ends.shape, np.nan)
+        return State(v, mu, m), np.asarray((best > 0).all(1))
 
 
 def _divided(forms: Floats, by: Floats) -> Floats:

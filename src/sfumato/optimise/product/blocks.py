@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, TINY, Floats, Ints, greatest_gap, xlogx
+from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
 from sfumato.optimise.product.groups import Groups
@@ -44,7 +44,7 @@ class Strand:
         """Another T, or the first one."""
         k = len(self.dual) - 1
         if self.mixture is None:
-            self.mixture = Mixture(np.append(np.ones(k), total))
+            self.mixture = Mixture(np.append(np.ones(k), total), accuracy=REPAIRED)
             self._offer(self.family.start())
         else:
             self.mixture.lp.h.changeRowBounds(k, total, total)
