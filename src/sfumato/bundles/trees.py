@@ -23,9 +23,9 @@ from sfumato.decimals import at_most
 from sfumato.joint import Joint, entropy
 from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
+from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
-SCALINGS = 18  # halvings of the scale of all levels
 ROOM_FOR_SEALING = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
 DIVISIONS = 3  # of dividing ε anew, with what each edge was found to let through
 
@@ -100,19 +100,15 @@ def tree_part(answer: Answer, within: UncertaintySet) -> Mechanism:
 
 def greatest_scale(made: Callable[[float], Bundle], epsilon: float) -> tuple[Bundle, float]:
     """The bundle with the greatest scale of its levels whose promise is proved; `made(1)` need not hold."""
-    low, best = 0.0, made(0.0)
-    high = 1.0
+    low, high, best = 0.0, 1.0, made(0.0)
     while high < 64 and bundle_certificate(trial := made(high)).level <= epsilon:
         low, best, high = high, trial, 2 * high
-    for _ in range(SCALINGS):
-        middle = (low + high) / 2
-        trial = made(middle)
+    while high - low >= 1e-4 * high and high > ALIKE:
+        trial = made(middle := (low + high) / 2)
         if bundle_certificate(trial).level <= epsilon:
             low, best = middle, trial
         else:
             high = middle
-        if high - low < 1e-4 * high:
-            break
     return best, low
 
 
@@ -193,13 +189,11 @@ def best_tree(columns: Columns) -> tuple[int, ...]:
     pairs = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1:]]
     tables = columns.tables([(alphabet_of(columns, a), alphabet_of(columns, b)) for a, b in pairs])
     told = {pair: mutual(joint.p) for pair, joint in zip(pairs, tables, strict=True)}
-    parents: dict[int, int] = {}
-    reached = {SECRET}
-    while len(parents) < len(columns.useful):
-        edges = [(told[min(a, b), max(a, b)], a, b) for a in reached for b in nodes if b not in reached]
+    parents = {SECRET: SECRET}
+    while len(parents) < len(nodes):
+        edges = [(told[min(a, b), max(a, b)], a, b) for a in set(parents) for b in nodes if b not in parents]
         _, parent, child = max(edges, key=lambda e: e[0])
         parents[child] = parent
-        reached.add(child)
     return tuple(parents[c] for c in range(len(columns.useful)))
 
 
@@ -221,11 +215,8 @@ def asserted(parents: Sequence[int]) -> list[tuple[int, int, int]]:
 
 def fit_of(columns: Columns, parents: Sequence[int], model: str) -> ModelFit:
     """Every independence that a tree (a star is one) asserts, tested on the rows."""
-    tests = asserted(parents)
-    if not tests:
-        return ModelFit(model, (), columns.rows)
-    sides = [[alphabet_of(columns, x) for x in test] for test in tests]
-    joints: list[Joint] = columns.tables([(c, Alphabet((*a.columns, *b.columns))) for a, b, c in sides])
+    sides = [[alphabet_of(columns, x) for x in test] for test in asserted(parents)]
+    joints = columns.tables([(c, Alphabet((*a.columns, *b.columns))) for a, b, c in sides]) if sides else []
     out = []
     for (a, b, c), joint in zip(sides, joints, strict=True):
         assert joint.counts is not None
