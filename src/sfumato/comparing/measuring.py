@@ -18,7 +18,7 @@ from sfumato.designers import Design, Task, design, designs
 from sfumato.designers.aiming import seconds_of
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimates import foreseen
-from sfumato.estimation.inversion import Inversion
+from sfumato.estimation.inversion import Inversion, sides
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import present
@@ -53,10 +53,8 @@ def olh_precision(joint: Joint, ratio: float, n: int, *, reads: str = "both") ->
         raise ValueError("an infinite ratio hashes nothing")
     if reads == "useful":
         return Precision(Spread.of(np.diag(covariance(joint.p_useful, ratio, n))), UNKNOWN, UNKNOWN)
-    (r, k), cov = joint.shape, covariance(joint.p.ravel(), ratio, n)
-    by_s = np.kron(np.eye(r), np.ones((1, k)))
-    by_u = np.kron(np.ones((1, r)), np.eye(k))
-    useful, secret = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in (by_u, by_s))
+    cov = covariance(joint.p.ravel(), ratio, n)
+    secret, useful = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in sides(*joint.shape))
     return Precision(useful, secret, Spread.of(np.diag(cov)))
 
 
@@ -89,11 +87,17 @@ def untouched(joint: Joint, n: int) -> Precision:
 # --- what a mechanism's level would be if the distribution were another one that the counts allow ---------------------
 
 
-DRAWS = 200
-FEW = 20  # draws for laws too large to list
-LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
-LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
-HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How truths are drawn."""
+
+    draws: int = 200
+    few: int = 20  # for laws too large to list
+    listed: int = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
+    prior: float = 0.5  # of Jeffreys, in each cell: those that were never seen are possible
+
+
+RESAMPLING = Resampling()
 
 
 @lru_cache(maxsize=8)
@@ -102,22 +106,23 @@ def truths(joint: Joint, draws: int, seed: int = 0) -> Floats | None:
     if joint.n is None:
         return None
     seen = present(joint.p_secret)
-    counts = joint.p[seen] * joint.n + HALF
+    counts = joint.p[seen] * joint.n + RESAMPLING.prior
     drawn = np.random.default_rng(seed).dirichlet(counts.ravel(), draws).reshape(draws, *counts.shape)
     return np.asarray(drawn / drawn.sum(2, keepdims=True))
 
 
-def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = DRAWS) -> Realised | None:
+def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = RESAMPLING.draws) -> Realised | None:
     """Quantiles of max log P(y|s₁)/P(y|s₂) over drawn truths: one yardstick for every notion."""
     q = mechanism.matrix if mechanism.law.meaning != "subset" or mechanism.inputs <= 10 else None
-    if q is None or q.size * draws > LISTED:
-        draws = FEW
+    if q is None or q.size * draws > RESAMPLING.listed:
+        draws = RESAMPLING.few
     given = truths(joint, draws)
     if given is None or given.shape[1] < 2:
         return None
-    found = _listed(mechanism, q, joint, given) if q is not None and q.size * draws <= LISTED else np.array(
-        [_level(mechanism, joint, r) for r in given]
-    )
+    if q is not None and q.size * draws <= RESAMPLING.listed:
+        found = _listed(mechanism, q, joint, given)
+    else:
+        found = np.array([_level(mechanism, joint, r) for r in given])
     low, high = (float(x) for x in np.quantile(found, [0.5, 0.95]))
     return Realised(low, high, float((found <= epsilon).mean()), len(found))
 
@@ -187,9 +192,9 @@ class Asked:
     made: dict[str, list[Design]] = field(default_factory=dict)
 
     def look(self, effort: float = 1.0) -> float:
-        """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
-        shows; the limit, where that is less."""
-        usual = max(LOOK * seconds_of(Task(self.within, 1.0)), LEAST)
+        """Seconds of one search: half of what `auto` takes for estimates, and one at least, as longer ones find digits
+        that no picture shows; the limit, where that is less."""
+        usual = max(seconds_of(Task(self.within, 1.0)) / 2, 1.0)
         return min(effort * usual, self.time_limit or math.inf)
 
 

@@ -11,20 +11,17 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.frames import Framed, tabled, titled
 from sfumato.joint import Joint
-
-# ----------------------------------------------------------------------------------------------------------------------
-# One mechanism at one ε, with everything a comparison says about it. Light, so that the cache is quick.
-
 
 SEALED = 1e-6  # of the entropy: what weights in integers and the margin of a promise cost a mechanism that tells all
 MEAN_SIZE = math.sqrt(2 / math.pi)  # E|N(0, 1)|
@@ -131,19 +128,7 @@ def _plain(value: Any) -> Any:
 
 def point_of(found: dict[str, Any]) -> Point | Missing:
     """The point that was recorded; an error when it is none."""
-    if "why" in found:
-        return Missing(str(found["method"]), float(found["epsilon"]), str(found["why"]))
-    given = {f.name: _number(found[f.name]) for f in fields(Point)}
-    if given["precision"] is not None:
-        parts = ({k: _number(v) for k, v in given["precision"][side].items()} for side in ("useful", "secret", "joint"))
-        given["precision"] = Precision(*(Spread(**part) for part in parts))
-    if given["realised"] is not None:
-        given["realised"] = Realised(**{k: _number(v) for k, v in given["realised"].items()})
-    return Point(**given)
-
-
-def _number(value: Any) -> Any:
-    return math.inf if value == "inf" else value
+    return msgspec.convert(found, Missing if "why" in found else Point, strict=False)  # 'inf' is a number again
 
 
 # --- points by method and ε, as a table and as records ----------------------------------------------------------------
@@ -262,7 +247,7 @@ class FigureCache:
             found = json.loads((self.folder / name).read_bytes())
             body = found["point"]
             return point_of(body) if found["check"] == _check(name, body) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.ValidationError):
             return None
 
     def write(self, name: str, point: Point | Missing) -> None:

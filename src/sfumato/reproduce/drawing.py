@@ -54,6 +54,25 @@ def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]
         writer.writerows(rows)
 
 
+def written(
+    out: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[object]], panels: Sequence[Panel],
+    bands: Mapping[str, Mapping[str, Band]] | None = None, *, style: str = "o-", ends: bool = True,
+) -> str:
+    """The data of a figure and its picture; returns a remark where there is none."""
+    write_csv(out / f"{name}.csv", header, rows)
+    return lines(out / f"{name}.svg", panels, bands=bands, style=style, ends=ends)
+
+
+def curves(values: Mapping[tuple[str, str, float], float], x: str, y: str) -> list[Panel]:
+    """Panels of values by (panel, line, x), in the order in which they come."""
+    panels: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    for (title, name, at), value in values.items():
+        line = panels.setdefault(title, {}).setdefault(name, ([], []))
+        line[0].append(at)
+        line[1].append(value)
+    return [(title, x, y, series) for title, series in panels.items()]
+
+
 def draw(path: Path, panels: int, paint: Paint, *, across: int = 2) -> str:
     """A picture of as many panels, filled by `paint`; returns a remark instead where matplotlib is missing."""
     try:
