@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
-from sfumato.drawing.posterior import likeliest, posterior_draw
+from sfumato.drawing.posterior import Drawn, Turn, likeliest, posterior_draw
 from sfumato.drawing.randomness import Memo, Stream, WordSource
 from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Draws, Sampler
 from sfumato.errors import InputError
@@ -25,8 +25,6 @@ from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
 from sfumato.mechanism.mechanism import Mechanism
 
 GUESS = "guess"  # symbols, and beside each the likeliest value of every useful column
-Drawn = Array
-Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs or outputs
 Codes = npt.NDArray[np.int32]
 
 
@@ -49,10 +47,7 @@ def decoder(made: Mechanism | Bundle, decode: str, stream: WordSource) -> Decode
     if decode == GUESS:
         return _guessing(made, meaning, decoder(made, "symbols", stream))
     if decode == "symbols":
-        special = SPECIAL.get(meaning)
-        if special is not None:
-            return special(made)
-        return _labelled(made, meaning == "cell", _same)
+        return SPECIAL[meaning](made) if meaning in SPECIAL else _labelled(made, meaning == "cell", _same)
     if made.joint is None:
         raise InputError(
             f"decode={decode!r} needs the design distribution, which this mechanism does not carry",

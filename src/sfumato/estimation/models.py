@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato import drawing
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import (
@@ -41,26 +41,15 @@ def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
         reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
         raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}", next="Use symbols.")
     if decode == "likely":
-        return _sums(q, drawing.likeliest(mechanism)(_every_output(mechanism), 0))
-    p = mechanism.input_law(mechanism.joint)
-    joint = q * p
-    total = joint.sum(1, keepdims=True)
-    posterior = np.divide(joint, total, out=np.broadcast_to(p, joint.shape).copy(), where=total > 0)
-    return np.asarray(posterior.T @ q)
+        out = np.zeros((q.shape[1], q.shape[1]))
+        np.add.at(out, drawing.likeliest(mechanism)(_every_output(mechanism), 0), q)  # rows that share a label
+        return out
+    return np.asarray(drawing.inverted_law(q, mechanism.input_law(mechanism.joint)).T @ q)
 
 
-def _every_output(mechanism: Mechanism) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _every_output(mechanism: Mechanism) -> Ints:
     y = np.arange(mechanism.outputs)
-    if mechanism.law.meaning != "subset":
-        return y
-    return (y[:, None] >> np.arange(mechanism.inputs)) & 1
-
-
-def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Floats:
-    """Rows of Q that share a label, added."""
-    out = np.zeros((q.shape[1], q.shape[1]))
-    np.add.at(out, label, q)
-    return out
+    return y if mechanism.law.meaning != "subset" else (y[:, None] >> np.arange(mechanism.inputs)) & 1
 
 
 # --- inversion of GRR, SRR, IR and every other Cells law in closed form, in time linear in the table ------------------
