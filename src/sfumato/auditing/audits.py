@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints
+from sfumato.alphabet import Alphabet, Floats, Ints
 from sfumato.auditing.attacks import (
     JUDGES,
     AuditCounts,
@@ -126,8 +126,8 @@ def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Recor
             next="Audit a release made with --decode symbols.",
         )
     written = {"cell": [mechanism.secret, mechanism.useful], "useful": [mechanism.useful]}
-    symbols = [Alphabet.of(Column.of("symbol", [f"y{y}" for y in range(mechanism.outputs)]))]
-    outputs = _codes(released, _as_written(written.get(mechanism.law.meaning, symbols)))
+    symbols = [Alphabet.of(mechanism.symbols)]
+    outputs = _codes(released, Alphabet.written(*written.get(mechanism.law.meaning, symbols)))
     secrets, useful = _codes(truth, mechanism.secret), _codes(truth, mechanism.useful)
     if len(outputs) != len(useful):
         raise DataError(
@@ -136,11 +136,6 @@ def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Recor
         )
     inputs = secrets * mechanism.useful.size + useful if mechanism.reads == "both" else useful
     return Records(inputs, secrets, outputs, False)
-
-
-def _as_written(alphabets: list[Alphabet]) -> Alphabet:
-    """Labels as a release writes them: bins by their text, nothing but what is listed."""
-    return Alphabet.of(*(replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns))
 
 
 def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
@@ -318,4 +313,4 @@ def _guesses(
             raise InputError(f"function gives a whole number, zero or more, for each of {mechanism.inputs} inputs.")
         target = table[told.inputs]
     halves = split(target, told.outputs, (mechanism.outputs, int(target.max(initial=0)) + 1), rng)
-    return guessing(halves, risk=risk)
+    return guessing(halves, risk)
