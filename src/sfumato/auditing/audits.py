@@ -98,22 +98,20 @@ def asked(
     About the record: uniform inputs. About the secret: s uniform, u from p(u|s), so that every secret is heard equally
     often at a distribution the promise covers; at_joint draws s from p(s) as well.
     """
-    k = mechanism.useful.size
+    k, both = mechanism.useful.size, mechanism.reads == "both"
     if about_secret:
         assert joint is not None
         secrets, useful = _people(joint, records, rng, at_joint=at_joint)
-        inputs = secrets * k + useful if mechanism.reads == "both" else useful
+        inputs = secrets * k + useful if both else useful
     else:
         inputs = rng.integers(mechanism.inputs, size=records)
-        secrets = inputs // k if mechanism.reads == "both" else np.zeros(records, np.int64)
+        secrets = inputs // k if both else np.zeros(records, np.int64)
     heard = np.asarray(box(inputs))
     if heard.shape != inputs.shape or not np.issubdtype(heard.dtype, np.integer):
         raise InputError(f"the box must answer {records:,} inputs with as many whole numbers", value=heard.shape)
     if heard.min() < 0 or heard.max() >= mechanism.outputs:
-        raise InputError(
-            f"the box answered with an output outside 0 … {mechanism.outputs - 1}: it is not the mechanism it says "
-            "it is."
-        )
+        outside = f"the box answered with an output outside 0 … {mechanism.outputs - 1}"
+        raise InputError(f"{outside}: it is not the mechanism it says it is.")
     return Records(inputs, secrets, heard.astype(np.int64), True)
 
 

@@ -26,6 +26,7 @@ from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
 from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError
+from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import RLDP, level
@@ -248,6 +249,11 @@ def each_of(confidence: float, sets: int) -> float:
     return 1 - (1 - confidence) / sets
 
 
+def balls_around(joints: Sequence[Joint], confidence: float, sets: int) -> list[RenyiBall]:
+    """Balls that hold together with all sets that might have been chosen instead."""
+    return [RenyiBall(joint, alpha=1, confidence=each_of(confidence, sets)) for joint in joints]
+
+
 def ball_bundle(
     columns: Columns, layout: TurnLayout, epsilon: float, confidence: float, origin: str, budget: Budget | None,
     at_most: float | None,
@@ -260,18 +266,16 @@ def ball_bundle(
     every = turn_specs(layout, beside=False)
     specs = [s for s in every if not any(s.all < other.all for other in every)]
     joints = columns.tables([(columns.secret, useful_of(columns, s)) for s in specs])
-    each = each_of(confidence, len(specs))
-    balls = {s: RenyiBall(joint, alpha=1, confidence=each) for s, joint in zip(specs, joints, strict=True)}
+    balls = dict(zip(specs, balls_around(joints, confidence, len(specs)), strict=True))
 
     def claimed(spec: Spec) -> Claim:
         also = () if at_most is None else (Claim("rldp", at_most, Anything(balls[spec].joint)),)
         return Claim("rldp", epsilon, balls[spec], also=also)
 
-    most = STRONGEST if at_most is None else at_most
-    plan = BundlePlan.in_turn(specs, [_plain(s, layout, balls[s], epsilon, most) for s in specs], layout)
-    for i, s in enumerate(plan.specs):
-        if s.reads_secret and s.columns:
-            plan = better(plan, i, _side_by_side(s, layout, claimed(s)), layout, claimed(s))
+    answers = [_plain(s, layout, balls[s], epsilon, STRONGEST if at_most is None else at_most) for s in specs]
+    plan = BundlePlan.in_turn(specs, answers, layout)
+    for i, s in ((i, s) for i, s in enumerate(specs) if s.reads_secret and s.columns):
+        plan = better(plan, i, _side_by_side(s, layout, claimed(s)), layout, claimed(s))
     if budget is not None and 0 < epsilon <= LARGEST:
         plan = tailored(plan, layout, claimed, budget, centred=True)
     parts = tuple(sealed_part(a, claimed(s)) for s, a in zip(plan.specs, plan.answers, strict=True))

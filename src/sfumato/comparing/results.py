@@ -128,7 +128,8 @@ def _plain(value: Any) -> Any:
 
 def point_of(found: dict[str, Any]) -> Point | Missing:
     """The point that was recorded; an error when it is none."""
-    return msgspec.convert(found, Missing if "why" in found else Point, strict=False)  # 'inf' is a number again
+    kind: type[Point | Missing] = Missing if "why" in found else Point
+    return msgspec.convert(found, kind, strict=False)  # 'inf' is a number again
 
 
 # --- points by method and ε, as a table and as records ----------------------------------------------------------------

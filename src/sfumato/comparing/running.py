@@ -328,12 +328,11 @@ def _answered(
     found = {task: point for task in kept if (point := store.read(key[task])) is not None}
     if len(found) == len(tasks):
         return found, True
-    helping = {ENTRANTS[method].after for method, e in tasks if (method, e) not in found}
-    left = [task for task in tasks if task not in found or task[0] in helping]
     from sfumato.comparing.workers import answers
 
-    names = tuple(dict.fromkeys(method for method, _ in tasks))
-    coming = answers(asked.within(), left, workers, {**options, "beside": names})
+    helping = {ENTRANTS[method].after for method, e in tasks if (method, e) not in found}
+    left = [task for task in tasks if task not in found or task[0] in helping]
+    coming = answers(asked.within(), left, workers, {**options, "beside": tuple(dict(tasks))})
     try:
         for task, point, lasting in coming:
             found[task] = point

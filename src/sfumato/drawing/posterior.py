@@ -87,10 +87,10 @@ class CellsPosterior:
 
     def _in_row(self, s: Ints, u: Ints, t: Ints) -> Ints:
         """The t-th row of secret s among those away from u."""
-        return s * self.counts.shape[1] + self._by_row.without(s, u, t)[0]
+        return np.asarray(s * self.counts.shape[1] + self._by_row.without(s, u, t)[0])
 
     def _in_column(self, s: Ints, u: Ints, t: Ints) -> Ints:
-        return self._by_column.without(u, s, t)[0] * self.counts.shape[1] + u
+        return np.asarray(self._by_column.without(u, s, t)[0] * self.counts.shape[1] + u)
 
     def _beyond(self, s: Ints, u: Ints, t: Ints) -> Ints:
         row, left = self._rest.without(u, s, t)

@@ -67,8 +67,8 @@ def numbers(
     span, start = float(np.ptp(given)) or 1.0, float(given.min())
     (unit,) = _functionals(side, ((given - start) / span)[None, :], level)
     mean = Figure(*(start + span * x for x in (unit.estimate, unit.low, unit.high)))
-    bins = tuple(Figure(*map(float, x)) for x in zip(side.p, *side.interval(level), strict=True))
-    return Numbers(given, mean, _quantiles(side, given, quantiles, level), bins)
+    bins = (Figure(*map(float, x)) for x in zip(side.p, *side.interval(level), strict=True))
+    return Numbers(given, mean, _quantiles(side, given, quantiles, level), tuple(bins))
 
 
 def _quantiles(side: Marginal, values: Floats, wanted: Sequence[float], level: float) -> dict[float, Figure]:
@@ -209,12 +209,10 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
     Steps are halved until the log-likelihood Σ yes·log μ + no·log (1 − μ) does not fall; an unbiased table may have
     negative cells, with which it need not be concave, and then there may be no end.
     """
-    beta = np.zeros(x.shape[1])
-
     def likelihood(b: Floats) -> float:
-        eta = x @ b
-        return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
+        return float(-(yes * np.logaddexp(0, -x @ b) + no * np.logaddexp(0, x @ b)).sum())
 
+    beta = np.zeros(x.shape[1])
     for _ in range(SCORING.rounds):
         mu, h = _information(x, yes + no, beta)
         score = x.T @ (yes * (1 - mu) - no * mu)

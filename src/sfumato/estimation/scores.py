@@ -183,10 +183,7 @@ def pooled(
     covariance that is expected: at the even distribution the noise of GRR and SRR is isotropic on every effect, that of
     blocks nearly (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
     """
-    shape = [sizes[name] for name in names]
-    digits, cells = np.indices(shape).reshape(len(shape), -1), math.prod(shape)
-    lefts: dict[int, Floats] = {}
-    known = True
+    cells, lefts, known = math.prod(sizes[name] for name in names), dict[int, Floats](), True
     for effect in (x for k in range(1, len(names) + 1) for x in combinations(names, k)):
         about = [(i, s.effect(effect)) for i, (s, _, n) in enumerate(seen) if n and set(effect) <= set(s.sizes)]
         told = {i: e for i, e in about if e.known}
@@ -194,12 +191,16 @@ def pooled(
         known &= total > 0 or math.prod(sizes[c] - 1 for c in effect) == 0
         for i, e in told.items():
             left = e.scores * (seen[i][2] / e.moment / total)
-            if len(effect) < len(names):  # of one column of two, in which all cells with a value of it share
-                at = names.index(effect[0])
-                left = left[digits[at]] * (shape[at] / cells)
-            lefts[i] = lefts.get(i, 0.0) + left
+            lefts[i] = lefts.get(i, 0.0) + _in_cells(left, names.index(effect[0]), [sizes[name] for name in names])
     parts = [DenseInversion(x, *seen[i][1:], (cells,), NO_PROJECTOR, NO_PROJECTOR) for i, x in lefts.items()]
     return PooledInversion(tuple(parts), np.full(cells, known))
+
+
+def _in_cells(left: Floats, at: int, shape: Sequence[int]) -> Floats:
+    """Scores of the effect of one column of a table as scores of its cells, in which all with a value of it share."""
+    if len(left) == math.prod(shape):
+        return left
+    return np.asarray(left[np.indices(shape)[at].ravel()] * (len(left) / math.prod(shape)))
 
 
 def alike(one: Mechanism, other: Mechanism) -> bool:

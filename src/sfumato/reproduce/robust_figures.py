@@ -48,12 +48,10 @@ def fig2(
         for epsilon in epsilons or run.epsilons:
             for name in METHODS:
                 found = made(name, ball, epsilon, run.seconds)
-                value = nmi[" × ".join(pair), name, epsilon] = found.value / ball.joint.entropy
+                shares = [x / ball.joint.entropy for x in (found.value, found.bound, found.ceiling)]
+                nmi[" × ".join(pair), name, epsilon] = shares[0]
                 over += found.certificate.level > epsilon
-                rows.append((
-                    *pair, epsilon, name, value, found.bound / ball.joint.entropy, found.ceiling / ball.joint.entropy,
-                    found.certificate.level, found.seconds,
-                ))
+                rows.append((*pair, epsilon, name, *shares, found.certificate.level, found.seconds))
     header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
     remark = written(out, "000-fig2", header, rows, curves(nmi, "ε", "NMI"))
     told = ", ".join(
