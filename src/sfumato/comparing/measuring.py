@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from sfumato.errors import SfumatoError
 from sfumato.estimation.estimates import foreseen
 from sfumato.estimation.inversion import Inversion, sides
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Claim, Mechanism
 from sfumato.mechanism.law import present
 from sfumato.privacy.ldp import RLDP
 from sfumato.uncertainty import Exactly, UncertaintySet
@@ -160,9 +159,8 @@ def measured(
         last: Point | Missing | None = None
         shared = _shared(asked, epsilons, method)
         for i, epsilon in enumerate(epsilons):
-            again = _again(last, epsilon, asked, method)
-            made = shared[i] if shared else None if again else _tried(asked, epsilon, method)
-            last = again or _point(made, epsilon, method, asked, n)
+            made = shared[i] if shared else None
+            last = _again(last, epsilon, asked, method) or _point(made, epsilon, asked, method, n)
             yield last
 
 
@@ -174,11 +172,15 @@ def _again(last: Point | Missing | None, epsilon: float, asked: Asked, method: s
     return last.at_larger(epsilon, joint, lambda: realised(mechanism, joint, epsilon))
 
 
-def _point(made: Design | str | None, epsilon: float, method: str, asked: Asked, n: int | None) -> Point | Missing:
-    if isinstance(made, Design):
-        asked.made[method].append(made)
-        return _figures(made, epsilon, method, ENTRANTS[method], n)
-    return _olh(asked.within.joint, epsilon, method, n) if made is None else Missing(method, epsilon, made)
+def _point(made: Design | None, epsilon: float, asked: Asked, method: str, n: int | None) -> Point | Missing:
+    """The figures of a design, of one that is made now where there is none yet, or of what is a formula."""
+    if ENTRANTS[method].designer == "olh":
+        return _olh(asked.within.joint, epsilon, method, n)
+    try:
+        asked.made[method].append(made or _alone(asked, epsilon, method))
+    except SfumatoError as error:
+        return Missing(method, epsilon, str(error))
+    return _figures(asked.made[method][-1], epsilon, method, ENTRANTS[method], n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,14 +214,6 @@ def _shared(asked: Asked, epsilons: Sequence[float], method: str) -> Sequence[De
         return ()
 
 
-def _tried(asked: Asked, epsilon: float, method: str) -> Design | str | None:
-    """The design, or why there is none; None for what is a formula."""
-    try:
-        return None if ENTRANTS[method].designer == "olh" else _alone(asked, epsilon, method)
-    except SfumatoError as error:
-        return str(error)
-
-
 def _alone(asked: Asked, epsilon: float, method: str) -> Design:
     entrant = ENTRANTS[method]
     options = dict(entrant.options)
@@ -240,10 +234,10 @@ def _alone(asked: Asked, epsilon: float, method: str) -> Design:
 
 def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int | None) -> Point:
     mechanism, told, joint = made.mechanism, made.information, made.mechanism.joint
-    assert joint is not None
+    assert joint is not None and mechanism.claim is not None
     kept, useful, secret = (None,) * 3 if told is None else (float(x) for x in (told.both, told.useful, told.secret))
     return Point(
-        method, epsilon, _promise(made), float(made.certificate.level), mechanism.reads,
+        method, epsilon, _promise(mechanism.claim), float(made.certificate.level), mechanism.reads,
         kept, None if kept is None or joint.entropy == 0 else kept / joint.entropy, useful, secret,
         float(made.bound) if entrant.informs else None, float(made.ceiling) if entrant.informs else None,
         None if n is None else precision(mechanism, joint, n), realised(mechanism, joint, epsilon),
@@ -251,8 +245,7 @@ def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int
     )
 
 
-def _promise(made: Any) -> str:
-    claim = made.mechanism.claim
+def _promise(claim: Claim) -> str:
     where = {None: "any distribution", "exactly": "at the counts", "anything": "any distribution",
              "chi-square-ball": "in the ball", "renyi-ball": "in the Rényi ball"}
     kind = None if claim.within is None else claim.within.kind
@@ -265,6 +258,5 @@ def _olh(joint: Joint, epsilon: float, method: str, n: int | None) -> Point:
     """OLH by formula: errors and promise, no information (its outputs are hash functions)."""
     found = None if n is None else olh_precision(joint, math.exp(epsilon), n)
     return Point(
-        method, epsilon, "LDP of the record, any distribution", epsilon, "both", None, None, None, None, None, None,
-        found, None, None, 0.0,
+        method, epsilon, "LDP of the record, any distribution", epsilon, "both", *(None,) * 6, found, None, None, 0.0
     )

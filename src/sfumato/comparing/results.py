@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -20,6 +19,8 @@ import msgspec
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.atomic import FileDraft, drafts
+from sfumato.errors import OutputError
 from sfumato.frames import Framed, tabled, titled
 from sfumato.joint import Joint
 
@@ -257,17 +258,12 @@ class FigureCache:
             return
         body = record(point)
         text = json.dumps({"check": _check(name, body), "point": body})
-        draft = self.folder / f".{secrets.token_hex(8)}.part"
-        try:
+        with contextlib.suppress(OSError, OutputError):  # a cache that cannot be written costs time, never the answer
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.folder.chmod(0o700)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-            os.replace(draft, self.folder / name)
-        except OSError:  # a cache that cannot be written costs time, never the answer
-            with contextlib.suppress(OSError):
-                draft.unlink()
+            with drafts([self.folder / name], FileDraft.beside) as (draft,):
+                draft.fill(text.encode(), private=True)
+                draft.publish(replace=True)
 
 
 def _check(name: str, body: Mapping[str, Any]) -> str:

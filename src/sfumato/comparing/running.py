@@ -80,11 +80,6 @@ class Entrant:
     effort: float = 1.0  # of the seconds of a search: less where it is shared or helped, and nothing more is seen
 
     @property
-    def closed(self) -> bool:
-        """Whether it is a formula, or a few: something to look at while searches run."""
-        return self.designer in CLOSED
-
-    @property
     def shares(self) -> bool:
         """Whether its levels share a search, so that what one finds depends on which others there are."""
         return self.designer in SHARING
@@ -132,7 +127,7 @@ class _Registered(Mapping[str, Entrant]):
 ENTRANTS: Mapping[str, Entrant] = ChainMap(_OWN, _Registered())  # type: ignore[arg-type]  # it is only read
 # All of methods() but auto, which is the best of the others. The plain ones are ε-LDP about the whole record, as they
 # are used elsewhere: more than is asked for here, so they show what knowing the secret is worth.
-CLOSED = ("ir", "srr", "cr", "grr", "oue", "sue", "olh")
+CLOSED = ("ir", "srr", "cr", "grr", "oue", "sue", "olh")  # formulas: something to look at while searches run
 PLAIN = ("plain-grr", "plain-oue", "plain-olh")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from sfumato.comparing.results import Missing, Point
-from sfumato.comparing.running import ENTRANTS, Task
+from sfumato.comparing.running import CLOSED, ENTRANTS, Task
 from sfumato.designers.base import REGISTERED
 from sfumato.processes import receive, send
 from sfumato.uncertainty import UncertaintySet
@@ -129,7 +129,7 @@ def answers(
     """
     strands = strands_of(tasks)
     own = [x for x in strands if x[0][0] in REGISTERED]  # others do not know who registered
-    closed = [x for x in strands if ENTRANTS[x[0][0]].closed]
+    closed = [x for x in strands if ENTRANTS[x[0][0]].designer in CLOSED]
     there = sorted((x for x in strands if x not in own and x not in closed), key=lambda x: -len(tasks_of(x)))
     designers = sorted({ENTRANTS[m].designer for x in there for m, _ in x})
     first = _portable((within, options, designers)) if workers > 1 and len(strands) > 1 and there else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from sfumato.alphabet import Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
 from sfumato.drawing.posterior import Drawn, Turn, likeliest, posterior_draw
 from sfumato.drawing.randomness import Memo, Stream, WordSource
-from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Draws, Sampler
+from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Sampler
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
@@ -225,8 +224,8 @@ class Drawer:
     def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
         if isinstance(self.sampler, BundleSampler):
-            return self.decoder.arrays(_answers(self.sampler, codes, first_row, memo, people), first_row)
-        return self.decoder.arrays(_answers(self.sampler, self._inputs(codes), first_row, memo, people), first_row)
+            return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)
+        return self.decoder.arrays(self.sampler.answers(self._inputs(codes), first_row, memo, people), first_row)
 
     def _inputs(self, codes: ColumnCodes) -> Array:
         """Input codes x = s·|U| + u, narrow where they fit."""
@@ -236,13 +235,3 @@ class Drawer:
         for column in self.reading[1:]:
             total = total * kind(column.size) + codes[column.name]
         return total
-
-
-C = TypeVar("C")
-
-
-def _answers(sampler: Draws[C], codes: C, first_row: int, memo: Memo | None, people: pa.Array | None) -> Array:
-    """Drawn, or remembered."""
-    if memo is None or people is None:
-        return sampler.draw(codes, first_row)
-    return sampler.drawn(codes, sampler.remembered(memo, people, codes, first_row))

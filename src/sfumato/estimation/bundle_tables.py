@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import estimation
-from sfumato.alphabet import Column, Floats, Ints
+from sfumato.alphabet import Column, Floats
 from sfumato.bundles.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
@@ -249,28 +249,24 @@ Counts = tuple[dict[tuple[int, ...], Floats], int]
 
 
 def _counted_together(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
-    pairs = list(combinations(range(len(written)), 2))
-    if sum(written[a].size * written[b].size for a, b in pairs) > 2 * LISTED:
+    keys = [key for k in (1, 2) for key in combinations(range(len(written)), k)]
+    shapes = {key: [written[i].size for i in key] for key in keys}
+    if sum(map(math.prod, shapes.values())) > 2 * LISTED:
         raise InputError("the parts have too many outputs to count every two of them together.")
-    alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
-    both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
+    totals: dict[tuple[int, ...], Floats] = {key: np.zeros(math.prod(shape)) for key, shape in shapes.items()}
     rows = 0
     for batch in batches:
         codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
         rows += batch.num_rows
-        for i, code in enumerate(codes):
-            alone[i] += np.bincount(code, minlength=written[i].size)
-        for (a, b), total in both.items():
-            total += np.bincount(codes[a] * written[b].size + codes[b], minlength=len(total))
-    out: dict[tuple[int, ...], Floats] = {(i,): t.astype(float) for i, t in enumerate(alone)}
-    for (a, b), total in both.items():
-        out[a, b] = total.reshape(written[a].size, written[b].size).astype(float)
-    return out, rows
+        for key, total in totals.items():
+            at = codes[key[0]] if len(key) == 1 else codes[key[0]] * written[key[1]].size + codes[key[1]]
+            total += np.bincount(at, minlength=len(total))
+    return {key: total.reshape(shapes[key]) for key, total in totals.items()}, rows
 
 
 def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
     turns = Column(TURN, bundle.names)
-    totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
+    totals: dict[tuple[int, ...], Floats] = {(i,): np.zeros(c.size) for i, c in enumerate(written)}
     rows = 0
     for batch in batches:
         turn = turns.encode(batch.column(TURN), first_row=rows)
@@ -280,9 +276,9 @@ def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written:
         for i, (start, stop) in enumerate(pairwise(ends.tolist())):
             if start < stop:
                 codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
-                totals[i] += np.bincount(codes, minlength=written[i].size)
+                totals[i,] += np.bincount(codes, minlength=written[i].size)
         rows += batch.num_rows
-    return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows
+    return totals, rows
 
 
 def _student(freedom: int, level: float) -> float:
