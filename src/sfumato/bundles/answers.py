@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.closed_forms import srr_response as response
+from sfumato.designers.closed_forms import srr_response
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
 from sfumato.mechanism.subset_laws import ORDERS, incidence
@@ -49,7 +49,7 @@ class Answer:
         if self.chosen > 1:
             return self._subsets()
         if self.order is None:
-            return response(self.rows, self.useful, self.epsilon) if self.rows > 1 and self.useful > 1 else self._grr()
+            return srr_response(self.rows, self.useful, self.epsilon) if self.method == "srr" else self._grr()
         inside, outside, other = self._weights()
         return Blocks(self.rows, self.useful, self.order, inside, outside, other)
 

@@ -60,11 +60,11 @@ def advice(points: Sequence[Point]) -> tuple[Advice, ...]:
     return tuple(told)
 
 
-def recommended(points: Sequence[Point], most: int = 3) -> tuple[str, ...]:
+def recommended(points: Sequence[Point]) -> tuple[str, ...]:
     """The methods of the advice, each once, and the next most informative ones up to three."""
     named = [a.method for a in advice(points)]
     rest = sorted(comparable(points), key=lambda p: -(p.kept or 0.0))
-    return tuple(dict.fromkeys([*named, *(p.method for p in rest)]))[:most]
+    return tuple(dict.fromkeys([*named, *(p.method for p in rest)]))[:3]
 
 
 def _informative(fair: Sequence[Point]) -> Advice:
