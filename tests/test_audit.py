@@ -89,6 +89,14 @@ def test_the_bounds_are_exact_binomial_tails():
         assert k == n or bdtr(k, n, high) == pytest.approx(0.01)
 
 
+def test_a_release_whose_answers_have_names_is_audited_by_them():
+    joint = sf.Joint.from_counts([[400, 300, 300], [200, 300, 500]])
+    made = sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", values=range(3)).mechanism
+    people = sf.datasets.rows(joint, seed=1)
+    assert made.answers is not None
+    assert not sf.audit(sf.release(people, made, seed=2), made, truth=people, seed=SEED).refuted
+
+
 def test_an_output_only_one_input_makes_gives_large_odds():
     rng = np.random.default_rng(3)
     x = rng.integers(2, size=10**5)
@@ -100,7 +108,7 @@ def test_guessing_a_function_of_the_input():
     found = sf.audit(grr(4, 2.0), function=[0, 0, 1, 1], records=10**5, seed=SEED).guessing
     assert 0 < found.leakage < sf.level(grr(4, 2.0), sf.MaximalLeakage())
     counts = np.array([[90, 10], [10, 90]])
-    assert guessing(Halves(counts, counts), prior=np.array([0.5, 0.5]), risk=0.01).leakage > 0.4
+    assert guessing(Halves(counts, counts), 0.01, np.array([0.5, 0.5])).leakage > 0.4
 
 
 def test_bad_questions_are_refused():

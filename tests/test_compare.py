@@ -237,7 +237,7 @@ def test_the_first_picture_comes_before_any_search_has_answered(monkeypatch):
         assert {p.method for x in seen for p in x.points} == {"grr", "srr"}
         return arrivals(*args)
 
-    monkeypatch.setattr(workers, "SOON", 60.0)
+    monkeypatch.setattr(workers, "WAITING", replace(workers.WAITING, soon=60.0))
     monkeypatch.setattr(workers, "_arrivals", asked)
     whole = sf.compare(JOINT, epsilon=[1.0], methods=["ldp", "grr", "srr"], cache=False, workers=2, early=seen.append)
     assert len(whole.points) == 3 and [len(x.points) for x in seen] == [1, 2]
@@ -296,7 +296,7 @@ def test_processes_give_the_same_figures_and_a_late_design_is_ended(monkeypatch)
     alone = sf.compare(JOINT, workers=1, **options)
     together = sf.compare(JOINT, workers=2, **options)
     assert [bare(p) for p in together.points] == [bare(p) for p in alone.points]
-    monkeypatch.setattr(workers, "START", 0.0)
+    monkeypatch.setattr(workers, "WAITING", replace(workers.WAITING, start=0.0))
     late = sf.compare(JOINT, workers=2, time_limit=1e-6, **options)
     assert [p.method for p in late.points] == ["grr"]  # a formula, designed while processes begin
     assert [m.method for m in late.missing] == ["srlip-paper"] and "ended after" in late.missing[0].why

@@ -15,7 +15,7 @@ from sfumato.decimals import sure
 from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 from sfumato.privacy.measures import as_channel
-from sfumato.tolerances import LEAST, SLIP
+from sfumato.tolerances import LEAST, SLIP, UNIT
 
 
 def at_least(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
@@ -32,8 +32,7 @@ def at_most(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Flo
     return np.where(k < n, bound, 1.0)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# How often each output came for each input, from records that choose an attack and others that judge it.
+# --- how often each output came for each input, from records that choose an attack and others that judge it -----------
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,6 @@ class Halves:
     explore: Ints
     judge: Ints
 
-    @property
-    def all(self) -> Ints:
-        return self.explore + self.judge
-
 
 def tally(inputs: Ints, outputs: Ints, shape: tuple[int, int]) -> Ints:
     """Counts [y, x] of pairs."""
@@ -76,17 +71,14 @@ def split(inputs: Ints, outputs: Ints, shape: tuple[int, int], rng: np.random.Ge
 # --- find an event that tells two inputs apart, then test it on fresh records -----------------------------------------
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """With probability ≥ 1 − risk, P(event | input) ≥ likely and P(event | other) ≤ unlikely."""
+    """But for the risk, P(event | input) ≥ likely and P(event | other) ≤ unlikely."""
     likely: float
     unlikely: float
     input: int
     other: int
     event: tuple[int, ...]
-    risk: float
 
     @property
     def epsilon(self) -> float:
@@ -110,7 +102,7 @@ def odds(halves: Halves, risk: float, pairs: list[tuple[int, int]] | None = None
     _, x, other, event = best
     low = at_least(judge[event, x].sum(), judge[:, x].sum(), risk / 2)
     high = at_most(judge[event, other].sum(), judge[:, other].sum(), risk / 2)
-    return Odds(float(low), float(high), x, other, tuple(int(y) for y in event), risk)
+    return Odds(float(low), float(high), x, other, tuple(int(y) for y in event))
 
 
 def _candidates(explore: Ints, pairs: list[tuple[int, int]] | None) -> list[tuple[int, Ints]]:
@@ -149,46 +141,27 @@ def _moved(k: Ints, n: Ints, sign: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guessing:
-    """With probability ≥ 1 − risk the gain in guessing is at least `leakage` nats.
+    """But for the risk, the gain in guessing is at least `leakage` nats.
 
     It bounds min-entropy leakage at the sampled prior from below, hence maximal leakage, hence ε of LDP.
     """
     leakage: float
     accuracy: float  # lower bound on the probability of a right guess after seeing the output
     blind: float  # upper bound on the best probability without seeing it
-    guess: Ints  # [y]
-    risk: float
 
 
-def guessing(
-    halves: Halves, function: Ints | None = None, prior: Floats | None = None, risk: float = 1e-3
-) -> Guessing:
-    """Maximum a posteriori guessing of f(x) from y: rule from the exploring half, score from the judging half.
+def guessing(halves: Halves, risk: float, prior: Floats | None = None) -> Guessing:
+    """Maximum a posteriori guessing of x from y: rule from the exploring half, score from the judging half.
 
-    Records are independent draws of (x, y). `prior` is the known law of f(x); without it the blind guess is bounded
-    from the judging half as well, at half the risk split over the values of f.
+    Records are independent draws of (x, y). `prior` is the known law of x; without it the blind guess is bounded from
+    the judging half as well, at half the risk split over the values of x.
     """
-    explore, judge = _merged(halves.explore, function), _merged(halves.judge, function)
-    guess = np.argmax(explore, axis=1)
-    total = int(judge.sum())
-    right = int(judge[np.arange(len(guess)), guess].sum())
-    share = risk if prior is not None else risk / 2
-    accuracy = float(at_least(right, total, share))
-    if prior is not None:
-        blind = float(np.max(prior))
-    else:
-        blind = float(np.max(at_most(judge.sum(axis=0), total, risk / 2 / judge.shape[1])))
-    leakage = max(0.0, float(np.log(accuracy / blind))) if accuracy > 0 else 0.0
-    return Guessing(leakage, accuracy, blind, guess.astype(np.int64), risk)
-
-
-def _merged(counts: Ints, function: Ints | None) -> Ints:
-    """Counts [y, f(x)]."""
-    if function is None:
-        return counts
-    merged = np.zeros((counts.shape[0], int(np.max(function)) + 1), dtype=np.int64)
-    np.add.at(merged.T, np.asarray(function), counts.T)
-    return merged
+    guess, judge = np.argmax(halves.explore, axis=1), halves.judge
+    total, right = int(judge.sum()), int(judge[np.arange(len(guess)), guess].sum())
+    accuracy = float(at_least(right, total, risk / 2 if prior is None else risk))
+    known = at_most(judge.sum(axis=0), total, risk / 2 / judge.shape[1]) if prior is None else prior
+    blind = float(np.max(known))
+    return Guessing(max(0.0, float(np.log(accuracy / blind))) if accuracy > 0 else 0.0, accuracy, blind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +197,6 @@ def conformity(counts: Ints, channel: npt.ArrayLike) -> Conformity:
 # --- from counts to a proved lower bound on what a claim limits, one way per notion -----------------------------------
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """With probability ≥ 1 − risk the true level is at least `found`; a claim below that is false."""
@@ -249,10 +220,6 @@ class AuditCounts:
     halves: Halves
     prior: Floats | None
 
-    @property
-    def uniform(self) -> bool:
-        return self.prior is not None and bool(np.ptp(self.prior[self.prior > 0]) < SLIP)
-
 
 def _ratios(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     """LDP about the input, RLDP about the secret: odds of one event, and guessing that pools all pairs.
@@ -262,12 +229,11 @@ def _ratios(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     leakage, which is at most ε.
     """
     single = odds(evidence.halves, risk / 2)
-    guess = guessing(evidence.halves, prior=evidence.prior, risk=risk / 2)
-    pooled = guess.leakage
-    n = 0 if evidence.prior is None else int((evidence.prior > 0).sum())
-    if evidence.uniform and n > 1 and guess.accuracy > 0:
-        a = min(guess.accuracy, 1 - 1e-16)
-        pooled = max(pooled, math.log(a * (n - 1) / (1 - a)))
+    guess = guessing(evidence.halves, risk / 2, evidence.prior)
+    pooled, a = guess.leakage, min(guess.accuracy, 1 - UNIT)
+    drawn = np.zeros(0) if evidence.prior is None else evidence.prior[evidence.prior > 0]
+    if drawn.size > 1 and np.ptp(drawn) < SLIP and a > 0:
+        pooled = max(pooled, math.log(a * (drawn.size - 1) / (1 - a)))
     if pooled > single.epsilon:
         return Judgement(claim.title, claim.epsilon, pooled, f"guessing, right {sure(guess.accuracy, 3)}", risk)
     return Judgement(claim.title, claim.epsilon, single.epsilon, "odds of an event", risk, single)
@@ -295,7 +261,7 @@ def _leakage(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     pair = Leakage(claim.alpha, claim.beta).of([[a, b], [1 - a, 1 - b]]).value if a > b else 0.0
     tried = [(pair, "odds of an event"), (entrywise(evidence.halves, claim.alpha, claim.beta, risk / 3), "every cell")]
     if math.isinf(claim.alpha):  # maximal leakage is the least of the (∞, β)
-        guess = guessing(evidence.halves, prior=evidence.prior, risk=risk / 3)
+        guess = guessing(evidence.halves, risk / 3, evidence.prior)
         tried.append((guess.leakage, f"guessing, right {sure(guess.accuracy, 3)}"))
     found, attack = max(tried)
     return Judgement(claim.title, claim.epsilon, found, attack, risk, single)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints
+from sfumato.alphabet import Alphabet, Floats, Ints
 from sfumato.auditing.attacks import (
     JUDGES,
     AuditCounts,
@@ -98,22 +98,20 @@ def asked(
     About the record: uniform inputs. About the secret: s uniform, u from p(u|s), so that every secret is heard equally
     often at a distribution the promise covers; at_joint draws s from p(s) as well.
     """
-    k = mechanism.useful.size
+    k, both = mechanism.useful.size, mechanism.reads == "both"
     if about_secret:
         assert joint is not None
         secrets, useful = _people(joint, records, rng, at_joint=at_joint)
-        inputs = secrets * k + useful if mechanism.reads == "both" else useful
+        inputs = secrets * k + useful if both else useful
     else:
         inputs = rng.integers(mechanism.inputs, size=records)
-        secrets = inputs // k if mechanism.reads == "both" else np.zeros(records, np.int64)
+        secrets = inputs // k if both else np.zeros(records, np.int64)
     heard = np.asarray(box(inputs))
     if heard.shape != inputs.shape or not np.issubdtype(heard.dtype, np.integer):
         raise InputError(f"the box must answer {records:,} inputs with as many whole numbers", value=heard.shape)
     if heard.min() < 0 or heard.max() >= mechanism.outputs:
-        raise InputError(
-            f"the box answered with an output outside 0 … {mechanism.outputs - 1}: it is not the mechanism it says "
-            "it is."
-        )
+        outside = f"the box answered with an output outside 0 … {mechanism.outputs - 1}"
+        raise InputError(f"{outside}: it is not the mechanism it says it is.")
     return Records(inputs, secrets, heard.astype(np.int64), True)
 
 
@@ -126,8 +124,8 @@ def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Recor
             next="Audit a release made with --decode symbols.",
         )
     written = {"cell": [mechanism.secret, mechanism.useful], "useful": [mechanism.useful]}
-    symbols = [Alphabet.of(Column.of("symbol", [f"y{y}" for y in range(mechanism.outputs)]))]
-    outputs = _codes(released, _as_written(written.get(mechanism.law.meaning, symbols)))
+    symbols = [Alphabet.of(mechanism.symbols)]
+    outputs = _codes(released, Alphabet.written(*written.get(mechanism.law.meaning, symbols)))
     secrets, useful = _codes(truth, mechanism.secret), _codes(truth, mechanism.useful)
     if len(outputs) != len(useful):
         raise DataError(
@@ -136,11 +134,6 @@ def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Recor
         )
     inputs = secrets * mechanism.useful.size + useful if mechanism.reads == "both" else useful
     return Records(inputs, secrets, outputs, False)
-
-
-def _as_written(alphabets: list[Alphabet]) -> Alphabet:
-    """Labels as a release writes them: bins by their text, nothing but what is listed."""
-    return Alphabet.of(*(replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns))
 
 
 def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
@@ -318,4 +311,4 @@ def _guesses(
             raise InputError(f"function gives a whole number, zero or more, for each of {mechanism.inputs} inputs.")
         target = table[told.inputs]
     halves = split(target, told.outputs, (mechanism.outputs, int(target.max(initial=0)) + 1), rng)
-    return guessing(halves, risk=risk)
+    return guessing(halves, risk)

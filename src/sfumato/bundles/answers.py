@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.closed_forms import srr_response as response
+from sfumato.designers.closed_forms import srr_response
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
 from sfumato.mechanism.subset_laws import ORDERS, incidence
@@ -35,10 +35,6 @@ class Answer:
     chosen: int = 1
 
     @property
-    def key(self) -> object:
-        return self
-
-    @property
     def method(self) -> str:
         if self.order is not None:
             return f"blocks of order {self.order}"
@@ -53,7 +49,7 @@ class Answer:
         if self.chosen > 1:
             return self._subsets()
         if self.order is None:
-            return response(self.rows, self.useful, self.epsilon) if self.rows > 1 and self.useful > 1 else self._grr()
+            return srr_response(self.rows, self.useful, self.epsilon) if self.method == "srr" else self._grr()
         inside, outside, other = self._weights()
         return Blocks(self.rows, self.useful, self.order, inside, outside, other)
 
@@ -82,17 +78,14 @@ class Answer:
             table[s, :, s] = same
         return Table(table.reshape(self.rows * len(held), -1), self.rows)
 
-    def _shape(self) -> tuple[int, int, int]:
-        """Blocks, those that hold a value, and those that hold two given values."""
-        return _shape(self.useful, self.order, self.chosen)
-
     def _weights(self) -> tuple[float, float, float]:
-        b, d, _ = self._shape()
+        b, d, _ = _shape(self.useful, self.order, self.chosen)
         up = math.exp(self.epsilon)
         inside, outside, other = (up, 1.0, 0.0) if self.rows == 1 else (up, 1 / up, 1.0)
         total = d * inside + (b - d) * outside + (self.rows - 1) * b * other
         return inside / total, outside / total, other / total
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - answers are a few numbers each
     def strengths(self) -> tuple[float, float, float]:
         """(λ_s², λ_u², λ_su²): what of the effects of the secret, of the useful values and of both survives, squared.
 
@@ -101,9 +94,6 @@ class Answer:
         many blocks, and noise is isotropic on each kind of effect (ours). Blocks of a plane that is larger than the
         useful values have different sizes: there it is the harmonic mean over an effect's dimensions.
         """
-        return _strengths(self)
-
-    def _strengths(self) -> tuple[float, float, float]:
         whole = self.order is None or self.epsilon == 0 or self.useful == 1
         return self._nearly() if whole else self._block_strengths()
 
@@ -114,7 +104,7 @@ class Answer:
         if self.useful == 1:
             up = math.exp(self.epsilon)
             return ((up - 1) / (up + self.rows - 1)) ** 2, 0.0, 0.0
-        b, d, shared = self._shape()
+        b, d, shared = _shape(self.useful, self.order, self.chosen)
         i, o, t = self._weights()
         alpha = (d - shared) * (i - o) ** 2
         same = shared * i * i + 2 * (d - shared) * i * o + (b - 2 * d + shared) * o * o + (self.rows - 1) * b * t * t
@@ -154,15 +144,11 @@ class Answer:
 
 @lru_cache(maxsize=4096)
 def _shape(k: int, order: int | None, d: int) -> tuple[int, int, int]:
+    """Blocks, those that hold a value, and those that hold two given values."""
     if order is None:
         return math.comb(k, d), math.comb(k - 1, d - 1), math.comb(k - 2, d - 2) if d > 1 else 0
     held = incidence(k, order)
     return len(held), int(held[:, 0].sum()), int((held[:, 0] & held[:, 1]).sum()) if k > 1 else 0
-
-
-@lru_cache(maxsize=4096)
-def _strengths(answer: Answer) -> tuple[float, float, float]:
-    return answer._strengths()
 
 
 def _on_mean_and_rest(form: Floats) -> tuple[float, float]:
@@ -179,16 +165,14 @@ def _on_mean_and_rest(form: Floats) -> tuple[float, float]:
 @lru_cache(maxsize=4096)
 def possible(rows: int, useful: int, epsilon: float) -> tuple[Answer, ...]:
     """Single values, blocks of each of the orders, and sets of so many values where all can be listed."""
-    tried = [Answer(rows, useful, epsilon)]
-    blocks = [Answer(rows, useful, epsilon, order) for order in ORDERS if useful > 2 and epsilon > 0]
-    blocks = [a for a in blocks if a._listed()]
+    single = Answer(rows, useful, epsilon)
+    if epsilon == 0:
+        return (single,)
+    blocks = [a for order in ORDERS if useful > 2 and (a := replace(single, order=order))._listed()]
     if useful > MANY_VALUES:
         blocks = sorted(blocks, key=lambda a: -a._nearly()[1])[:FEW_ORDERS]
-    tried += blocks
-    for chosen in range(2, useful // 2 + 1) if epsilon > 0 else ():
-        if rows * rows * useful * math.comb(useful, chosen) <= MOST_WRITTEN:
-            tried.append(Answer(rows, useful, epsilon, None, chosen))
-    return tuple(tried)
+    few = (k for k in range(2, useful // 2 + 1) if rows * rows * useful * math.comb(useful, k) <= MOST_WRITTEN)
+    return (single, *blocks, *(replace(single, chosen=k) for k in few))
 
 
 def best_answer(rows: int, useful: int, epsilon: float, *, nearly: bool = False) -> Answer:

@@ -132,16 +132,15 @@ def adapted(columns: Columns, layout: TurnLayout, spent: float, epsilon: float, 
     if spent <= 0:
         raise InputError(f"{option('--design-epsilon', 'design_epsilon=')} must be positive", value=spent)
     pairs = [t for t in layout.wanted() if len(t) == 2 and SECRET not in t]
-    singles = [Spec((c,), True) for c in range(len(layout.sizes))]
+    every = range(len(layout.sizes))
+    singles = [Spec((c,), True) for c in every]
     specs = [*(Spec(pair, True) for pair in pairs), *singles]
     exact = columns.tables([(columns.secret, Alphabet(tuple(columns.useful[c] for c in s.columns))) for s in specs])
     share = math.floor(spent / len(specs) * 1e9) / 1e9
     below: Below = secrets.randbelow if seed is None else random.Random(seed).randrange
     drawn = {s: noisy_counts(joint, share, public=True, below=below) for s, joint in zip(specs, exact, strict=True)}
     chosen = _worth_their_rows({pair: drawn[Spec(pair, True)] for pair in pairs}, layout, epsilon)
-    held = {c for pair in chosen for c in pair}
-    parts = [*(Spec(pair, True) for pair in chosen), *(s for s in singles if s.columns[0] not in held)]
-    every = range(len(layout.sizes))
+    parts = [*(Spec(pair, True) for pair in chosen), *(s for s in singles if s.columns[0] not in sum(chosen, ()))]
     asked = [*((c,) for c in (SECRET, *every)), *((SECRET, c) for c in every), *chosen]
     joints = {s: _charged(drawn[s], share * len(specs) / len(parts), seed is not None) for s in parts}
     note = (

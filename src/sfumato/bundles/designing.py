@@ -204,12 +204,12 @@ def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tup
 
 def _sealed_parts(plan: BundlePlan, claimed: Callable[[Spec, float], Claim]) -> tuple[Mechanism, ...]:
     """The parts of a plan; those that give the same answers are sealed once."""
-    parts, laws = [], dict[object, Law]()
+    parts, laws = [], dict[PartAnswer, Law]()
     for spec, answer in zip(plan.specs, plan.answers, strict=True):
         claim = claimed(spec, answer.epsilon)
-        if answer.key not in laws:
-            laws[answer.key] = sealed_part(answer, claim).law
-        parts.append(unsealed(answer, claim, laws[answer.key]))
+        if answer not in laws:
+            laws[answer] = sealed_part(answer, claim).law
+        parts.append(unsealed(answer, claim, laws[answer]))
     return tuple(parts)
 
 
@@ -218,7 +218,10 @@ def _from_nothing(
     known: Mapping[Spec, Joint] | None = None,
 ) -> BundleDesign:
     """Parts that are private for every distribution; `known` are noisy counts of the parts that are to be."""
-    ways = plans(layout, epsilon) if known is None else {"in turn": _of_specs(list(known), layout, epsilon)}
+    if known is None:
+        ways = plans(layout, epsilon)
+    else:  # these parts and no others: what was paid for stands in the file
+        ways = {"in turn": BundlePlan.in_turn(list(known), answered(list(known), layout, epsilon)[0], layout)}
     tried = {name: plan for name, plan in ways.items() if asking in ("auto", name)}
     errors = {name: plan.error for name, plan in tried.items()}
     if not tried:
@@ -235,12 +238,6 @@ def _from_nothing(
     origin = "unstated" if known is None else "noisy"
     made = Bundle(_sealed_parts(plan, claimed), columns.secret, turns_of(plan.shares), Promise(epsilon), origin)
     return _finished(columns, made, plan.answers, plan.error, plan.shares, errors, None)
-
-
-def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> BundlePlan:
-    """These parts and no others: what was paid for stands in the file."""
-    answers, split = answered(specs, layout, epsilon)
-    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
 
 
 def _finished(

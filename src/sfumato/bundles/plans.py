@@ -34,9 +34,11 @@ class BundlePlan:
     error: float
     prices: Mapping[tuple[int, ...], float] = field(default_factory=dict)  # of each effect, see `Division`
 
-    def rows_of(self, part: int) -> float:
-        """The share of the rows that answer a part."""
-        return 1.0 if self.shares is None else float(self.shares[part])
+    @classmethod
+    def in_turn(cls, specs: Sequence[Spec], answers: Sequence[PartAnswer], layout: TurnLayout) -> BundlePlan:
+        """With the rows divided among these parts."""
+        split = shares_of_rows(specs, answers, layout)
+        return cls(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
 
 
 def plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
@@ -63,14 +65,14 @@ def turn_plan(layout: TurnLayout, epsilon: float) -> BundlePlan | None:
 
 def divided(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout: TurnLayout) -> BundlePlan:
     """The rows divided among as few of the parts as do nearly as well as all."""
-    split = shares_of_rows(specs, answers, layout)
-    for least in LEAST_SHARES if math.isfinite(split.error) else ():
-        busy = np.flatnonzero(split.shares > least / len(specs)).tolist()
-        few = [specs[i] for i in busy], [answers[i] for i in busy]
-        again = shares_of_rows(*few, layout)
-        if again.error <= split.error * (1 + WORTH_FEWER):
-            return BundlePlan(tuple(few[0]), tuple(few[1]), again.shares, again.error, again.prices)
-    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
+    plan = BundlePlan.in_turn(specs, answers, layout)
+    assert plan.shares is not None
+    for least in LEAST_SHARES if math.isfinite(plan.error) else ():
+        busy = np.flatnonzero(plan.shares > least / len(specs)).tolist()
+        few = BundlePlan.in_turn([specs[i] for i in busy], [answers[i] for i in busy], layout)
+        if few.error <= plan.error * (1 + WORTH_FEWER):
+            return few
+    return plan
 
 
 def worth(layout: TurnLayout, epsilon: float) -> float:

@@ -113,8 +113,6 @@ class PartAnswer(Protocol):
     def rows(self) -> int: ...
     @property
     def method(self) -> str: ...
-    @property
-    def key(self) -> object: ...  # the same for answers of the same law
     def law(self) -> Law: ...
     def noise(self, effect: Sequence[int], size: Callable[[int], int]) -> float: ...
 
@@ -210,12 +208,12 @@ def shares_of_rows(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout:
     With an effect in one part only it is Neyman's π ∝ √(w m). The function is convex; multiplying π by the square
     root of its slope lowers it, and the slopes d prove error* ≥ 2·error − max d (ours, from convexity).
     """
-    wanted, entries = layout.effects(), []
-    place = {effect: t for t, effect in enumerate(wanted)}
-    for i, (spec, answer) in enumerate(zip(specs, answers, strict=True)):
-        entries += [(place[e], i, 1 / answer.noise(e, layout.size)) for e in held_effects(spec) if e in wanted]
+    wanted = layout.effects()
+    place, parts = {effect: t for t, effect in enumerate(wanted)}, enumerate(zip(specs, answers, strict=True))
+    entries = [(place[e], i, 1 / answer.noise(e, layout.size)) for i, (spec, answer) in parts
+               for e in held_effects(spec) if e in place]
     t, g = np.array([x[:2] for x in entries], np.int64).reshape(-1, 2).T
-    precision, weight = np.array([x[2] for x in entries]), np.array(list(wanted.values()))
+    precision, weight = np.array([x[2] for x in entries]), np.array([*wanted.values()])
     pi, error, bound, each = np.full(len(specs), 1 / len(specs)), math.inf, 0.0, weight
     for _ in range(DIVIDING.rounds):
         each = np.bincount(t, precision * pi[g], len(wanted))

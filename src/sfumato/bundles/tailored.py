@@ -21,11 +21,12 @@ from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.counting import Columns
 from sfumato.bundles.plans import WORTH_FEWER, BundlePlan, turn_specs, turns_of, useful_of
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, held_effects, shares_of_rows
+from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, held_effects
 from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
 from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError
+from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import RLDP, level
@@ -110,8 +111,7 @@ class Measured:
         if q is None:
             return None
         rows, columns = np.asarray(q, float), input_of(spec)
-        even = np.full(rows.shape[1], 1 / rows.shape[1])
-        p = even if p is None else p.ravel()
+        p = np.full(rows.shape[1], 1 / rows.shape[1]) if p is None else p.ravel()
         f = rows @ p
         unit = rows[f > 0] / np.sqrt(f[f > 0])[:, None]
         values, vectors = np.linalg.eigh(unit.T @ unit)
@@ -127,10 +127,6 @@ class Measured:
     @property
     def rows(self) -> int:
         return self.made.rows
-
-    @property
-    def key(self) -> object:
-        return id(self.made)
 
     def law(self) -> Law:
         return self.made
@@ -165,7 +161,8 @@ def tailored(
     for i, spec in enumerate(plan.specs):
         if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= SEARCHED.cells:
             groups.setdefault(i if centred else _kind(plan, i, layout), []).append(i)
-    shares = {key: sum(float(plan.rows_of(i)) for i in held) for key, held in groups.items()}
+    assert plan.shares is not None  # only parts that take turns are searched for
+    shares = {key: float(plan.shares[held].sum()) for key, held in groups.items()}
     order = sorted(groups, key=lambda key: -shares[key])
     for turn, key in enumerate(order):
         claim, least = claimed(plan.specs[groups[key][0]]), budget.part(1 / (len(order) - turn))
@@ -188,10 +185,8 @@ def better(plan: BundlePlan, i: int, others: Sequence[Measured], layout: TurnLay
 
 def _with(plan: BundlePlan, others: Mapping[int, PartAnswer], layout: TurnLayout) -> BundlePlan:
     answers = tuple(others.get(i, a) for i, a in enumerate(plan.answers))
-    again = shares_of_rows(plan.specs, answers, layout)
-    if again.error >= plan.error * (1 - WORTH_FEWER):
-        return plan
-    return replace(plan, answers=answers, shares=again.shares, error=again.error, prices=again.prices)
+    again = BundlePlan.in_turn(plan.specs, answers, layout)
+    return plan if again.error >= plan.error * (1 - WORTH_FEWER) else again
 
 
 def _costs(plan: BundlePlan, i: int, layout: TurnLayout) -> dict[tuple[int, ...], float]:
@@ -254,6 +249,11 @@ def each_of(confidence: float, sets: int) -> float:
     return 1 - (1 - confidence) / sets
 
 
+def balls_around(joints: Sequence[Joint], confidence: float, sets: int) -> list[RenyiBall]:
+    """Balls that hold together with all sets that might have been chosen instead."""
+    return [RenyiBall(joint, alpha=1, confidence=each_of(confidence, sets)) for joint in joints]
+
+
 def ball_bundle(
     columns: Columns, layout: TurnLayout, epsilon: float, confidence: float, origin: str, budget: Budget | None,
     at_most: float | None,
@@ -266,20 +266,16 @@ def ball_bundle(
     every = turn_specs(layout, beside=False)
     specs = [s for s in every if not any(s.all < other.all for other in every)]
     joints = columns.tables([(columns.secret, useful_of(columns, s)) for s in specs])
-    each = each_of(confidence, len(specs))
-    balls = {s: RenyiBall(joint, alpha=1, confidence=each) for s, joint in zip(specs, joints, strict=True)}
+    balls = dict(zip(specs, balls_around(joints, confidence, len(specs)), strict=True))
 
     def claimed(spec: Spec) -> Claim:
         also = () if at_most is None else (Claim("rldp", at_most, Anything(balls[spec].joint)),)
         return Claim("rldp", epsilon, balls[spec], also=also)
 
-    most = STRONGEST if at_most is None else at_most
-    answers = [_plain(s, layout, balls[s], epsilon, most) for s in specs]
-    split = shares_of_rows(specs, answers, layout)
-    plan = BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
-    for i, s in enumerate(plan.specs):
-        if s.reads_secret and s.columns:
-            plan = better(plan, i, _side_by_side(s, layout, claimed(s)), layout, claimed(s))
+    answers = [_plain(s, layout, balls[s], epsilon, STRONGEST if at_most is None else at_most) for s in specs]
+    plan = BundlePlan.in_turn(specs, answers, layout)
+    for i, s in ((i, s) for i, s in enumerate(specs) if s.reads_secret and s.columns):
+        plan = better(plan, i, _side_by_side(s, layout, claimed(s)), layout, claimed(s))
     if budget is not None and 0 < epsilon <= LARGEST:
         plan = tailored(plan, layout, claimed, budget, centred=True)
     parts = tuple(sealed_part(a, claimed(s)) for s, a in zip(plan.specs, plan.answers, strict=True))

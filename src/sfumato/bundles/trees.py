@@ -15,7 +15,7 @@ from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
-from sfumato.bundles.tailored import STRONGEST, each_of, unsealed
+from sfumato.bundles.tailored import STRONGEST, balls_around, unsealed
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
 from sfumato.certification.together import bundle_certificate, level_below
@@ -23,9 +23,9 @@ from sfumato.decimals import at_most
 from sfumato.joint import Joint, entropy
 from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
-from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
+from sfumato.tolerances import ALIKE
+from sfumato.uncertainty import Anything, UncertaintySet
 
-SCALINGS = 18  # halvings of the scale of all levels
 ROOM_FOR_SEALING = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
 DIVISIONS = 3  # of dividing ε anew, with what each edge was found to let through
 
@@ -38,36 +38,41 @@ def tree_bundle(
     ε is divided by usefulness among levels about the parts' own columns, of which the edges let only a part through to
     the secret; the levels are then scaled up until the promise, proved from the integers, is used up.
     """
-    count = len(columns.useful)
-    parents = (SECRET,) * count if model == "star" else best_tree(columns)
-    joints = columns.tables([
-        (alphabet_of(columns, parent), Alphabet.of(columns.useful[c])) for c, parent in enumerate(parents)
-    ])
-    # A tree is chosen by all pairs of nodes on the same rows: whichever it is, its edges are among them.
-    each = each_of(confidence, count if model == "star" else count * (count + 1) // 2)
-    balls: list[UncertaintySet] = [RenyiBall(joint, alpha=1, confidence=each) for joint in joints]
-    specs = [Spec((c,)) for c in range(count)]
-    if layout.with_secret:
-        balls.append(Anything(Joint.uniform(columns.secret, Alphabet(()))))
-        specs.append(Spec((), True))
-    promise = Promise(epsilon, model)
+    parents = (SECRET,) * len(columns.useful) if model == "star" else best_tree(columns)
+    specs, sets = _nodes(columns, parents, layout.with_secret, model, confidence)
 
     def answers_at(levels: Floats, scale: float) -> list[Answer]:
         return [_answer(layout, spec, scale * float(e)) for spec, e in zip(specs, levels, strict=True)]
 
     def made(levels: Floats, scale: float) -> Bundle:
-        parts = [tree_part(answer, ball) for answer, ball in zip(answers_at(levels, scale), balls, strict=True)]
-        return Bundle(tuple(parts), columns.secret, None, promise, origin)
+        parts = [tree_part(answer, within) for answer, within in zip(answers_at(levels, scale), sets, strict=True)]
+        return Bundle(tuple(parts), columns.secret, None, Promise(epsilon, model), origin)
 
     levels, _ = shares_of_epsilon(specs, layout, max(epsilon, 1e-9))
-    hangs = (*parents, *([SECRET] if layout.with_secret else []))
     for _ in range(DIVISIONS if epsilon > 0 else 0):
-        costs = _costs(made(levels, 1.0), hangs)
-        levels, _ = shares_of_epsilon(specs, layout, epsilon, costs)
-        levels = np.minimum(levels, STRONGEST)
+        costs = _costs(made(levels, 1.0), (*parents, *([SECRET] if layout.with_secret else [])))
+        levels = np.minimum(shares_of_epsilon(specs, layout, epsilon, costs)[0], STRONGEST)
     best, scale = greatest_scale(lambda scale: made(levels, scale), epsilon)
     answers = answers_at(levels, scale)
     return best, parents, answers, error_together(specs, answers, layout)
+
+
+def _nodes(
+    columns: Columns, parents: Sequence[int], with_secret: bool, model: str, confidence: float
+) -> tuple[list[Spec], list[UncertaintySet]]:
+    """A part for each column, and the set of its table with its parent; the secret by itself if it is wanted.
+
+    A tree is chosen by all pairs of nodes on the same rows: whichever it is, its edges are among them.
+    """
+    count = len(parents)
+    joints = columns.tables([
+        (alphabet_of(columns, parent), Alphabet.of(columns.useful[c])) for c, parent in enumerate(parents)
+    ])
+    balls = balls_around(joints, confidence, count if model == "star" else count * (count + 1) // 2)
+    specs = [Spec((c,)) for c in range(count)]
+    if not with_secret:
+        return specs, [*balls]
+    return [*specs, Spec((), True)], [*balls, Anything(Joint.uniform(columns.secret, Alphabet(())))]
 
 
 def _answer(layout: TurnLayout, spec: Spec, level: float) -> Answer:
@@ -100,19 +105,15 @@ def tree_part(answer: Answer, within: UncertaintySet) -> Mechanism:
 
 def greatest_scale(made: Callable[[float], Bundle], epsilon: float) -> tuple[Bundle, float]:
     """The bundle with the greatest scale of its levels whose promise is proved; `made(1)` need not hold."""
-    low, best = 0.0, made(0.0)
-    high = 1.0
+    low, high, best = 0.0, 1.0, made(0.0)
     while high < 64 and bundle_certificate(trial := made(high)).level <= epsilon:
         low, best, high = high, trial, 2 * high
-    for _ in range(SCALINGS):
-        middle = (low + high) / 2
-        trial = made(middle)
+    while high - low >= 1e-4 * high and high > ALIKE:
+        trial = made(middle := (low + high) / 2)
         if bundle_certificate(trial).level <= epsilon:
             low, best = middle, trial
         else:
             high = middle
-        if high - low < 1e-4 * high:
-            break
     return best, low
 
 
@@ -193,13 +194,11 @@ def best_tree(columns: Columns) -> tuple[int, ...]:
     pairs = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1:]]
     tables = columns.tables([(alphabet_of(columns, a), alphabet_of(columns, b)) for a, b in pairs])
     told = {pair: mutual(joint.p) for pair, joint in zip(pairs, tables, strict=True)}
-    parents: dict[int, int] = {}
-    reached = {SECRET}
-    while len(parents) < len(columns.useful):
-        edges = [(told[min(a, b), max(a, b)], a, b) for a in reached for b in nodes if b not in reached]
+    parents = {SECRET: SECRET}
+    while len(parents) < len(nodes):
+        edges = [(told[min(a, b), max(a, b)], a, b) for a in set(parents) for b in nodes if b not in parents]
         _, parent, child = max(edges, key=lambda e: e[0])
         parents[child] = parent
-        reached.add(child)
     return tuple(parents[c] for c in range(len(columns.useful)))
 
 
@@ -221,11 +220,8 @@ def asserted(parents: Sequence[int]) -> list[tuple[int, int, int]]:
 
 def fit_of(columns: Columns, parents: Sequence[int], model: str) -> ModelFit:
     """Every independence that a tree (a star is one) asserts, tested on the rows."""
-    tests = asserted(parents)
-    if not tests:
-        return ModelFit(model, (), columns.rows)
-    sides = [[alphabet_of(columns, x) for x in test] for test in tests]
-    joints: list[Joint] = columns.tables([(c, Alphabet((*a.columns, *b.columns))) for a, b, c in sides])
+    sides = [[alphabet_of(columns, x) for x in test] for test in asserted(parents)]
+    joints = columns.tables([(c, Alphabet((*a.columns, *b.columns))) for a, b, c in sides]) if sides else []
     out = []
     for (a, b, c), joint in zip(sides, joints, strict=True):
         assert joint.counts is not None

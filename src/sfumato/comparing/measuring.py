@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from sfumato.designers import Design, Task, design, designs
 from sfumato.designers.aiming import seconds_of
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimates import foreseen
-from sfumato.estimation.inversion import Inversion
+from sfumato.estimation.inversion import Inversion, sides
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Claim, Mechanism
 from sfumato.mechanism.law import present
 from sfumato.privacy.ldp import RLDP
 from sfumato.tolerances import SLIP
@@ -54,10 +53,8 @@ def olh_precision(joint: Joint, ratio: float, n: int, *, reads: str = "both") ->
         raise ValueError("an infinite ratio hashes nothing")
     if reads == "useful":
         return Precision(Spread.of(np.diag(covariance(joint.p_useful, ratio, n))), UNKNOWN, UNKNOWN)
-    (r, k), cov = joint.shape, covariance(joint.p.ravel(), ratio, n)
-    by_s = np.kron(np.eye(r), np.ones((1, k)))
-    by_u = np.kron(np.ones((1, r)), np.eye(k))
-    useful, secret = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in (by_u, by_s))
+    cov = covariance(joint.p.ravel(), ratio, n)
+    secret, useful = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in sides(*joint.shape))
     return Precision(useful, secret, Spread.of(np.diag(cov)))
 
 
@@ -90,11 +87,17 @@ def untouched(joint: Joint, n: int) -> Precision:
 # --- what a mechanism's level would be if the distribution were another one that the counts allow ---------------------
 
 
-DRAWS = 200
-FEW = 20  # draws for laws too large to list
-LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
-LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
-HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How truths are drawn."""
+
+    draws: int = 200
+    few: int = 20  # for laws too large to list
+    listed: int = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
+    prior: float = 0.5  # of Jeffreys, in each cell: those that were never seen are possible
+
+
+RESAMPLING = Resampling()
 
 
 @lru_cache(maxsize=8)
@@ -103,22 +106,23 @@ def truths(joint: Joint, draws: int, seed: int = 0) -> Floats | None:
     if joint.n is None:
         return None
     seen = present(joint.p_secret)
-    counts = joint.p[seen] * joint.n + HALF
+    counts = joint.p[seen] * joint.n + RESAMPLING.prior
     drawn = np.random.default_rng(seed).dirichlet(counts.ravel(), draws).reshape(draws, *counts.shape)
     return np.asarray(drawn / drawn.sum(2, keepdims=True))
 
 
-def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = DRAWS) -> Realised | None:
+def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = RESAMPLING.draws) -> Realised | None:
     """Quantiles of max log P(y|s₁)/P(y|s₂) over drawn truths: one yardstick for every notion."""
     q = mechanism.matrix if mechanism.law.meaning != "subset" or mechanism.inputs <= 10 else None
-    if q is None or q.size * draws > LISTED:
-        draws = FEW
+    if q is None or q.size * draws > RESAMPLING.listed:
+        draws = RESAMPLING.few
     given = truths(joint, draws)
     if given is None or given.shape[1] < 2:
         return None
-    found = _listed(mechanism, q, joint, given) if q is not None and q.size * draws <= LISTED else np.array(
-        [_level(mechanism, joint, r) for r in given]
-    )
+    if q is not None and q.size * draws <= RESAMPLING.listed:
+        found = _listed(mechanism, q, joint, given)
+    else:
+        found = np.array([_level(mechanism, joint, r) for r in given])
     low, high = (float(x) for x in np.quantile(found, [0.5, 0.95]))
     return Realised(low, high, float((found <= epsilon + SLIP).mean()), len(found))  # levels in floats, also at ε = 0
 
@@ -156,9 +160,8 @@ def measured(
         last: Point | Missing | None = None
         shared = _shared(asked, epsilons, method)
         for i, epsilon in enumerate(epsilons):
-            again = _again(last, epsilon, asked, method)
-            made = shared[i] if shared else None if again else _tried(asked, epsilon, method)
-            last = again or _point(made, epsilon, method, asked, n)
+            made = shared[i] if shared else None
+            last = _again(last, epsilon, asked, method) or _point(made, epsilon, asked, method, n)
             yield last
 
 
@@ -170,11 +173,15 @@ def _again(last: Point | Missing | None, epsilon: float, asked: Asked, method: s
     return last.at_larger(epsilon, joint, lambda: realised(mechanism, joint, epsilon))
 
 
-def _point(made: Design | str | None, epsilon: float, method: str, asked: Asked, n: int | None) -> Point | Missing:
-    if isinstance(made, Design):
-        asked.made[method].append(made)
-        return _figures(made, epsilon, method, ENTRANTS[method], n)
-    return _olh(asked.within.joint, epsilon, method, n) if made is None else Missing(method, epsilon, made)
+def _point(made: Design | None, epsilon: float, asked: Asked, method: str, n: int | None) -> Point | Missing:
+    """The figures of a design, of one that is made now where there is none yet, or of what is a formula."""
+    if ENTRANTS[method].designer == "olh":
+        return _olh(asked.within.joint, epsilon, method, n)
+    try:
+        asked.made[method].append(made or _alone(asked, epsilon, method))
+    except SfumatoError as error:
+        return Missing(method, epsilon, str(error))
+    return _figures(asked.made[method][-1], epsilon, method, ENTRANTS[method], n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,9 +195,9 @@ class Asked:
     made: dict[str, list[Design]] = field(default_factory=dict)
 
     def look(self, effort: float = 1.0) -> float:
-        """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
-        shows; the limit, where that is less."""
-        usual = max(LOOK * seconds_of(Task(self.within, 1.0)), LEAST)
+        """Seconds of one search: half of what `auto` takes for estimates, and one at least, as longer ones find digits
+        that no picture shows; the limit, where that is less."""
+        usual = max(seconds_of(Task(self.within, 1.0)) / 2, 1.0)
         return min(effort * usual, self.time_limit or math.inf)
 
 
@@ -206,14 +213,6 @@ def _shared(asked: Asked, epsilons: Sequence[float], method: str) -> Sequence[De
         return designs(asked.within, epsilons, entrant.designer, at_most=asked.at_most, **options)
     except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
         return ()
-
-
-def _tried(asked: Asked, epsilon: float, method: str) -> Design | str | None:
-    """The design, or why there is none; None for what is a formula."""
-    try:
-        return None if ENTRANTS[method].designer == "olh" else _alone(asked, epsilon, method)
-    except SfumatoError as error:
-        return str(error)
 
 
 def _alone(asked: Asked, epsilon: float, method: str) -> Design:
@@ -236,10 +235,10 @@ def _alone(asked: Asked, epsilon: float, method: str) -> Design:
 
 def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int | None) -> Point:
     mechanism, told, joint = made.mechanism, made.information, made.mechanism.joint
-    assert joint is not None
+    assert joint is not None and mechanism.claim is not None
     kept, useful, secret = (None,) * 3 if told is None else (float(x) for x in (told.both, told.useful, told.secret))
     return Point(
-        method, epsilon, _promise(made), float(made.certificate.level), mechanism.reads,
+        method, epsilon, _promise(mechanism.claim), float(made.certificate.level), mechanism.reads,
         kept, None if kept is None or joint.entropy == 0 else kept / joint.entropy, useful, secret,
         float(made.bound) if entrant.informs else None, float(made.ceiling) if entrant.informs else None,
         None if n is None else precision(mechanism, joint, n), realised(mechanism, joint, epsilon),
@@ -247,8 +246,7 @@ def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int
     )
 
 
-def _promise(made: Any) -> str:
-    claim = made.mechanism.claim
+def _promise(claim: Claim) -> str:
     where = {None: "any distribution", "exactly": "at the counts", "anything": "any distribution",
              "chi-square-ball": "in the ball", "renyi-ball": "in the Rényi ball"}
     kind = None if claim.within is None else claim.within.kind
@@ -261,6 +259,5 @@ def _olh(joint: Joint, epsilon: float, method: str, n: int | None) -> Point:
     """OLH by formula: errors and promise, no information (its outputs are hash functions)."""
     found = None if n is None else olh_precision(joint, math.exp(epsilon), n)
     return Point(
-        method, epsilon, "LDP of the record, any distribution", epsilon, "both", None, None, None, None, None, None,
-        found, None, None, 0.0,
+        method, epsilon, "LDP of the record, any distribution", epsilon, "both", *(None,) * 6, found, None, None, 0.0
     )

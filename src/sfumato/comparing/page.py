@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH, Axes, ChartLine, chart
+from sfumato.comparing.pictures import COLOURS, SHEET, Axes, ChartLine, chart
 from sfumato.comparing.results import Comparison, Point
 from sfumato.comparing.running import ENTRANTS, PLAIN
 from sfumato.decimals import BITS, at_least, at_most, near, percent
@@ -56,11 +56,11 @@ def advice(points: Sequence[Point]) -> tuple[Advice, ...]:
     return tuple(told)
 
 
-def recommended(points: Sequence[Point], most: int = 3) -> tuple[str, ...]:
+def recommended(points: Sequence[Point]) -> tuple[str, ...]:
     """The methods of the advice, each once, and the next most informative ones up to three."""
     named = [a.method for a in advice(points)]
     rest = sorted(comparable(points), key=lambda p: -(p.kept or 0.0))
-    return tuple(dict.fromkeys([*named, *(p.method for p in rest)]))[:most]
+    return tuple(dict.fromkeys([*named, *(p.method for p in rest)]))[:3]
 
 
 def _informative(fair: Sequence[Point]) -> Advice:
@@ -135,12 +135,8 @@ def _curves(found: Comparison, at: float, figure: Figure, *, largest: bool) -> l
     drawn = {n: tuple((p.epsilon, y) for p in found.of(n) if (y := figure(p)) is not None) for n in found.methods}
     middle = {n: sorted(y for _, y in x)[len(x) // 2] for n, x in drawn.items() if x}
     others = sorted((n for n in middle if n not in chosen), key=lambda n: -middle[n] if largest else middle[n])
-    grey = [ChartLine(_marked(n), drawn[n], other=True) for n in others[:SHOWN]]
+    grey = [ChartLine(n if ENTRANTS[n].comparable else f"{n} *", drawn[n], other=True) for n in others[:SHOWN]]
     return [*grey, *(ChartLine(n, drawn[n], colour=i) for i, n in enumerate(chosen) if n in middle)]
-
-
-def _marked(name: str) -> str:
-    return name if ENTRANTS[name].comparable else f"{name} *"
 
 
 def _ceiling(found: Comparison) -> tuple[tuple[float, float], ...]:
@@ -204,8 +200,8 @@ def _data(found: Comparison, chosen: tuple[str, ...]) -> str:
         return ["–", "–"] if p is None else [_bits(p), _points(p, "useful")]
 
     return embedded({
-        "epsilons": list(found.epsilons), "methods": list(chosen), "left": LEFT, "right": WIDTH - RIGHT, "width": WIDTH,
-        "bottom": HEIGHT - BOTTOM,
+        "epsilons": list(found.epsilons), "methods": list(chosen), "left": SHEET.left, "right": SHEET.right,
+        "width": SHEET.width, "bottom": SHEET.bottom,
         "told": [[told(name, e) for name in chosen] for e in found.epsilons],
     })
 

@@ -7,14 +7,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 640, 400
-LEFT, RIGHT, TOP, BOTTOM = 58, 142, 30, 48
-SPACE = 15.0  # between the names at the right
 # Told apart by most eyes, on light and on dark paper; the ninth curve and on have hollow marks, what is aside is grey.
 COLOURS = (
     ("#0060a0", "#6db9f2"), ("#b34700", "#f49a5c"), ("#00735a", "#4fd0ab"), ("#a0306f", "#ef93c4"),
     ("#5b4a00", "#e3cf5a"), ("#444c56", "#b4bcc8"), ("#5a3fb0", "#b7a3ff"), ("#8a1f1f", "#ff9a92"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The paper of a chart, and the field on it that curves are drawn in, with room for names at its right."""
+
+    width: int = 640
+    height: int = 400
+    left: int = 58
+    right: int = 498
+    top: int = 30
+    bottom: int = 352
+    space: float = 15.0  # between two names
+
+
+SHEET = Sheet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +62,11 @@ def chart(axes: Axes, lines: Sequence[ChartLine], described: str) -> str:
     body += [_drawn(line, look, x, y) for line, look in zip(shown, looks, strict=True)]
     body += _names(shown, looks, y)
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SHEET.width} {SHEET.height}" role="img" '
         f'aria-labelledby="chart-title chart-text" font-family="system-ui, sans-serif" font-size="13">'
         f'<title id="chart-title">{escape(axes.title)}</title><desc id="chart-text">{escape(described)}</desc>'
     )
-    paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>'
+    paper = f'<rect class="paper" width="{SHEET.width}" height="{SHEET.height}"/>'
     return f"{head}<style>{_style()}</style>{paper}{''.join(body)}</svg>\n"
 
 
@@ -82,24 +95,24 @@ def _style() -> str:
     )
 
 
-Scale = Callable[[float], float]
+Scale = tuple[Callable[[float], float], list[float]]  # where a value goes, and the ticks
 
 
-def _scales(axes: Axes, lines: Sequence[ChartLine]) -> tuple[tuple[Scale, list[float]], tuple[Scale, list[float]]]:
+def _scales(axes: Axes, lines: Sequence[ChartLine]) -> tuple[Scale, Scale]:
     xs = [a for line in lines for a, _ in line.points] or [1.0]
     ys = [b for line in lines for _, b in line.points if math.isfinite(b)] or [1.0]
     bottom = min(ys) if axes.log_y else 0.0
     return (
-        _scale(min(xs), max(xs), axes.log_x, LEFT, WIDTH - RIGHT, pad=False),
-        _scale(bottom, max(ys), axes.log_y, HEIGHT - BOTTOM, TOP, pad=True),
+        _scale(min(xs), max(xs), axes.log_x, SHEET.left, SHEET.right, pad=False),
+        _scale(bottom, max(ys), axes.log_y, SHEET.bottom, SHEET.top, pad=True),
     )
 
 
-def _scale(low: float, high: float, log: bool, start: float, end: float, *, pad: bool) -> tuple[Scale, list[float]]:
+def _scale(low: float, high: float, log: bool, start: float, end: float, *, pad: bool) -> Scale:
     """Where a value goes between two pixels, and the ticks."""
     if log and low <= 0:
         log = False
-    f: Scale = math.log if log else float
+    f: Callable[[float], float] = math.log if log else float
     if low == high:
         low, high = (low / 2, high * 2 or 1.0) if log else (0.0, high * 2 or 1.0)
     ticks = _log_ticks(low, high) if log else _ticks(low, high)
@@ -122,24 +135,24 @@ def _ticks(low: float, high: float) -> list[float]:
     return [low + i * step for i in range(math.ceil((high - low) / step - 1e-9) + 1)]
 
 
-def _grid(axes: Axes, x: tuple[Scale, list[float]], y: tuple[Scale, list[float]]) -> list[str]:
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-    out = [f'<text x="{LEFT}" y="18" font-weight="600">{escape(axes.y)}</text>']
+def _grid(axes: Axes, x: Scale, y: Scale) -> list[str]:
+    right, bottom = SHEET.right, SHEET.bottom
+    out = [f'<text x="{SHEET.left}" y="18" font-weight="600">{escape(axes.y)}</text>']
     for v in y[1]:
         at = y[0](v)
         text = f"{100 * v:.3g} %" if axes.percent else f"{v:.3g}"
-        out.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>'
-                   f'<text class="soft" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
+        out.append(f'<line class="grid" x1="{SHEET.left}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>'
+                   f'<text class="soft" x="{SHEET.left - 8}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
     for v in x[1]:
         at = x[0](v)
         out.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 5}"/>'
                    f'<text class="soft" x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{v:g}</text>')
-    middle = (LEFT + right) / 2
+    middle = (SHEET.left + right) / 2
     out.append(f'<text class="soft" x="{middle}" y="{bottom + 38}" text-anchor="middle">{escape(axes.x)}</text>')
     return out
 
 
-def _drawn(line: ChartLine, look: str, x: tuple[Scale, list[float]], y: tuple[Scale, list[float]]) -> str:
+def _drawn(line: ChartLine, look: str, x: Scale, y: Scale) -> str:
     kind = f'class="{look} line{" aside" if line.aside else ""}"'
     parts, run = [], []
     for a, b in (*line.points, (math.nan, math.nan)):
@@ -154,7 +167,7 @@ def _drawn(line: ChartLine, look: str, x: tuple[Scale, list[float]], y: tuple[Sc
     return f'<g class="{look}"><title>{escape(line.name)}</title>{"".join(parts)}</g>'
 
 
-def _names(lines: Sequence[ChartLine], looks: Sequence[str], y: tuple[Scale, list[float]]) -> list[str]:
+def _names(lines: Sequence[ChartLine], looks: Sequence[str], y: Scale) -> list[str]:
     """Names at the right ends, pushed apart where they would touch, with a thin line to their curve."""
     ends = []
     for look, line in zip(looks, lines, strict=True):
@@ -165,10 +178,10 @@ def _names(lines: Sequence[ChartLine], looks: Sequence[str], y: tuple[Scale, lis
     at = [e[0] for e in ends]
     for _ in range(200):
         for k in range(1, len(at)):
-            if (over := SPACE - (at[k] - at[k - 1])) > 1e-6:
+            if (over := SHEET.space - (at[k] - at[k - 1])) > 1e-6:
                 at[k - 1], at[k] = at[k - 1] - over / 2, at[k] + over / 2
-        at = [min(max(v, TOP), HEIGHT - 10) for v in at]
-    out, right = [], WIDTH - RIGHT
+        at = [min(max(v, SHEET.top), SHEET.height - 10) for v in at]
+    out, right = [], SHEET.right
     for (v, colour, line), place in zip(ends, at, strict=True):
         out.append(f'<path class="lead {colour}" d="M{right + 3} {v:.1f}L{right + 14} {place:.1f}"/>'
                    f'<text class="{colour} n" x="{right + 18}" y="{place + 4:.1f}">{escape(line.name)}</text>')

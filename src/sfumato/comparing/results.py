@@ -9,22 +9,20 @@ import io
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.atomic import FileDraft, drafts
+from sfumato.errors import OutputError
 from sfumato.frames import Framed, tabled, titled
 from sfumato.joint import Joint
-
-# ----------------------------------------------------------------------------------------------------------------------
-# One mechanism at one ε, with everything a comparison says about it. Light, so that the cache is quick.
-
 
 SEALED = 1e-6  # of the entropy: what weights in integers and the margin of a promise cost a mechanism that tells all
 MEAN_SIZE = math.sqrt(2 / math.pi)  # E|N(0, 1)|
@@ -131,19 +129,8 @@ def _plain(value: Any) -> Any:
 
 def point_of(found: dict[str, Any]) -> Point | Missing:
     """The point that was recorded; an error when it is none."""
-    if "why" in found:
-        return Missing(str(found["method"]), float(found["epsilon"]), str(found["why"]))
-    given = {f.name: _number(found[f.name]) for f in fields(Point)}
-    if given["precision"] is not None:
-        parts = ({k: _number(v) for k, v in given["precision"][side].items()} for side in ("useful", "secret", "joint"))
-        given["precision"] = Precision(*(Spread(**part) for part in parts))
-    if given["realised"] is not None:
-        given["realised"] = Realised(**{k: _number(v) for k, v in given["realised"].items()})
-    return Point(**given)
-
-
-def _number(value: Any) -> Any:
-    return math.inf if value == "inf" else value
+    kind: type[Point | Missing] = Missing if "why" in found else Point
+    return msgspec.convert(found, kind, strict=False)  # 'inf' is a number again
 
 
 # --- points by method and ε, as a table and as records ----------------------------------------------------------------
@@ -262,7 +249,7 @@ class FigureCache:
             found = json.loads((self.folder / name).read_bytes())
             body = found["point"]
             return point_of(body) if found["check"] == _check(name, body) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.ValidationError):
             return None
 
     def write(self, name: str, point: Point | Missing) -> None:
@@ -271,17 +258,12 @@ class FigureCache:
             return
         body = record(point)
         text = json.dumps({"check": _check(name, body), "point": body})
-        draft = self.folder / f".{secrets.token_hex(8)}.part"
-        try:
+        with contextlib.suppress(OSError, OutputError):  # a cache that cannot be written costs time, never the answer
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.folder.chmod(0o700)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-            os.replace(draft, self.folder / name)
-        except OSError:  # a cache that cannot be written costs time, never the answer
-            with contextlib.suppress(OSError):
-                draft.unlink()
+            with drafts([self.folder / name], FileDraft.beside) as (draft,):
+                draft.fill(text.encode(), private=True)
+                draft.publish(replace=True)
 
 
 def _check(name: str, body: Mapping[str, Any]) -> str:

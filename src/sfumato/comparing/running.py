@@ -80,25 +80,21 @@ class Entrant:
     effort: float = 1.0  # of the seconds of a search: less where it is shared or helped, and nothing more is seen
 
     @property
-    def closed(self) -> bool:
-        """Whether it is a formula, or a few: something to look at while searches run."""
-        return self.designer in CLOSED
-
-    @property
     def shares(self) -> bool:
         """Whether its levels share a search, so that what one finds depends on which others there are."""
         return self.designer in SHARING
 
 
 SHOWN = 4e-4  # relative gap between value and bound at which a search ends: a picture shows no more
-ONCE, ONCE_ERROR, ONCE_HELPED = 1e-3, 5e-3, 2e-2  # of a value, a variance, and one that begins with another's rows: a
-# turn of moves that gains less is the last of a level
+# A turn of moves that gains less is the last of a level: of a value, of a variance, of one begun with another's rows.
+ONCE = {"value": 1e-3, "error": 5e-3, "helped": 2e-2}
 _OWN = {
-    "ballopt": Entrant("ballopt", {"gap": SHOWN}, {"once": ONCE}, timed=True),
+    "ballopt": Entrant("ballopt", {"gap": SHOWN}, {"once": ONCE["value"]}, timed=True),
     "polyopt": Entrant("polyopt", timed=True, within="ballopt"),
-    "precise": Entrant("precise", along={"bounded": False, "once": ONCE_ERROR}, informs=False, timed=True, effort=0.42),
-    "precise-useful": Entrant("precise", {"target": "useful"}, {"bounded": False, "once": ONCE_HELPED}, informs=False,
-                              timed=True, after="precise", effort=0.42),
+    "precise": Entrant("precise", {}, {"bounded": False, "once": ONCE["error"]},
+                       informs=False, timed=True, effort=0.42),
+    "precise-useful": Entrant("precise", {"target": "useful"}, {"bounded": False, "once": ONCE["helped"]},
+                              informs=False, timed=True, after="precise", effort=0.42),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", {"gap": SHOWN}, timed=True),
@@ -131,7 +127,7 @@ class _Registered(Mapping[str, Entrant]):
 ENTRANTS: Mapping[str, Entrant] = ChainMap(_OWN, _Registered())  # type: ignore[arg-type]  # it is only read
 # All of methods() but auto, which is the best of the others. The plain ones are ε-LDP about the whole record, as they
 # are used elsewhere: more than is asked for here, so they show what knowing the secret is worth.
-CLOSED = ("ir", "srr", "cr", "grr", "oue", "sue", "olh")
+CLOSED = ("ir", "srr", "cr", "grr", "oue", "sue", "olh")  # formulas: something to look at while searches run
 PLAIN = ("plain-grr", "plain-oue", "plain-olh")
 
 
@@ -230,7 +226,8 @@ def _described(within: Any) -> dict[str, Any] | None:
 SECONDS = 20.0  # for one design that searches
 WORKERS = 8  # processes at most
 Progress = Callable[[int, int, str], None]  # done, of how many, what was done last
-Found = dict[tuple[str, float], Point | Missing]
+Task = tuple[str, float]  # method, ε
+Found = dict[Task, Point | Missing]
 Early = Callable[[Comparison], None]  # what there is to look at so far
 
 
@@ -273,7 +270,7 @@ def compare(
             tuple(p for p in listed if isinstance(p, Missing)), complete,
         )
 
-    def tell(found: Found, last: tuple[str, float]) -> None:
+    def tell(found: Found, last: Task) -> None:
         if progress is not None:
             progress(len(found), len(tasks), f"{last[0]} at ε = {last[1]:g}")
         if early is not None and len(found) < len(tasks) and all(x in found for x in tasks if x[0] == last[0]):
@@ -304,31 +301,33 @@ def _workers(wanted: int | None) -> int:
     return min(os.cpu_count() or 1, WORKERS) if wanted is None else wanted
 
 
-def _answered(
-    asked: Subject, tasks: list[tuple[str, float]], options: dict[str, Any], workers: int, cache: bool,
-    tell: Callable[[Found, tuple[str, float]], None],
-) -> tuple[Found, bool]:
-    """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
-    store = FigureCache(cache_folder() if cache and asked.described is not None else None)
+def _keys(asked: Subject, tasks: list[Task], options: dict[str, Any]) -> dict[Task, str]:
+    """The names of tasks in the cache, by all that their figures follow from: also the tasks that share a search."""
     beside = {name: [x for x in tasks if (x[0] == name and ENTRANTS[name].shares)
                      or x[0] in (ENTRANTS[name].after, ENTRANTS[name].within)] for name, _ in tasks}
     common = {"joint": asked.joint.fingerprint, "set": asked.described, **options}
-    key = {
-        task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1],
-                      "beside": beside[task[0]]})
-        for task in tasks
-    } if store.folder is not None else dict.fromkeys(tasks, "")
+    return {
+        (name, e): digest({**common, "entrant": repr(ENTRANTS[name]), "method": name, "epsilon": e,
+                           "beside": beside[name]}) for name, e in tasks
+    }
+
+
+def _answered(
+    asked: Subject, tasks: list[Task], options: dict[str, Any], workers: int, cache: bool,
+    tell: Callable[[Found, Task], None],
+) -> tuple[Found, bool]:
+    """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
+    store = FigureCache(cache_folder() if cache and asked.described is not None else None)
+    key = dict.fromkeys(tasks, "") if store.folder is None else _keys(asked, tasks, options)
     kept = [task for task in tasks if task[0] not in REGISTERED]  # what others register may change at any time
     found = {task: point for task in kept if (point := store.read(key[task])) is not None}
-    left = [task for task in tasks if task not in found]
-    if not left:
+    if len(found) == len(tasks):
         return found, True
-    helping = {ENTRANTS[method].after for method, _ in left}
-    left = [task for task in tasks if task not in found or task[0] in helping]
     from sfumato.comparing.workers import answers
 
-    names = tuple(dict.fromkeys(method for method, _ in tasks))
-    coming = answers(asked.within(), left, workers, {**options, "beside": names})
+    helping = {ENTRANTS[method].after for method, e in tasks if (method, e) not in found}
+    left = [task for task in tasks if task not in found or task[0] in helping]
+    coming = answers(asked.within(), left, workers, {**options, "beside": tuple(dict(tasks))})
     try:
         for task, point, lasting in coming:
             found[task] = point

@@ -17,16 +17,23 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from sfumato.comparing.results import Missing, Point
-from sfumato.comparing.running import ENTRANTS
+from sfumato.comparing.running import CLOSED, ENTRANTS, Task
 from sfumato.designers.base import REGISTERED
 from sfumato.processes import receive, send
 from sfumato.uncertainty import UncertaintySet
 
-GRACE = 3.0  # times the limit that a design may take in all, with sealing and certifying, before it is ended
-START = 20.0  # seconds more, for a process that has to load everything first
-TICK = 0.2  # seconds between looks at the clock
-SOON = 2.0  # seconds of work for closed forms while processes begin; what is left then is for these
-Task = tuple[str, float]  # method, ε
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long one waits for processes."""
+
+    grace: float = 3.0  # times the limit that a design may take in all, with sealing and certifying, before it is ended
+    start: float = 20.0  # seconds more, for a process that has to load everything first
+    tick: float = 0.2  # seconds between looks at the clock
+    soon: float = 2.0  # of work for closed forms while processes begin; what is left then is for these
+
+
+WAITING = Waiting()
 Strand = tuple[tuple[str, tuple[float, ...]], ...]  # methods at the levels that one process designs, in this order
 Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept for the next time
 
@@ -122,7 +129,7 @@ def answers(
     """
     strands = strands_of(tasks)
     own = [x for x in strands if x[0][0] in REGISTERED]  # others do not know who registered
-    closed = [x for x in strands if ENTRANTS[x[0][0]].closed]
+    closed = [x for x in strands if ENTRANTS[x[0][0]].designer in CLOSED]
     there = sorted((x for x in strands if x not in own and x not in closed), key=lambda x: -len(tasks_of(x)))
     designers = sorted({ENTRANTS[m].designer for x in there for m, _ in x})
     first = _portable((within, options, designers)) if workers > 1 and len(strands) > 1 and there else None
@@ -185,13 +192,13 @@ def _together(
     options: dict[str, Any],
 ) -> Iterator[Answer]:
     """Processes for the strands, the closed forms here while they begin, and what only this process can make."""
-    arrived: queue.Queue[Any] = queue.Queue()
-    waiting, open_tasks = list(reversed(strands)), sum(len(tasks_of(x)) for x in (*strands, *closed))
-    most = None if options["time_limit"] is None else GRACE * options["time_limit"] + START
+    arrived, waiting = queue.Queue[Any](), list(reversed(strands))
+    open_tasks = sum(len(tasks_of(x)) for x in (*strands, *closed))
+    most = None if options["time_limit"] is None else WAITING.grace * options["time_limit"] + WAITING.start
     pool = [x.given(waiting, most) for x in Running.started(first, arrived, min(workers, len(strands)))]
     try:
         began = time.process_time()
-        while closed and time.process_time() < began + SOON:
+        while closed and time.process_time() < began + WAITING.soon:
             for answer in _here(within, [closed.pop(0)], options):
                 open_tasks -= 1
                 yield answer
@@ -203,10 +210,10 @@ def _together(
                     yield answer
         yield from _here(within, own, options)
     finally:
-        for one_worker in pool:
-            one_worker.end()
-        for one_worker in pool:
-            one_worker.loader.wait()
+        for worker in pool:
+            worker.end()
+        for worker in pool:
+            worker.loader.wait()
 
 
 def _arrivals(
@@ -215,7 +222,7 @@ def _arrivals(
     """What has come in a short while, or was given up; whoever is idle gets the next strand."""
     done: list[Answer] = []
     try:
-        worker, answer = arrived.get(timeout=TICK)
+        worker, answer = arrived.get(timeout=WAITING.tick)
     except queue.Empty:  # nothing has come that is not looked at yet: whoever is late is late
         for late in [w for w in pool if time.monotonic() > w.deadline]:
             why = f"it was ended after {most:.0f} s, three times the time limit and the start of a process"

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from sfumato.drawing.compiled import COMPILED, TextCodes
     from sfumato.drawing.decoding import GUESS
     from sfumato.drawing.manifest import Imprint, manifest_path, mechanism_beside, read_manifest
-    from sfumato.drawing.posterior import likeliest
+    from sfumato.drawing.posterior import inverted_law, likeliest
 
 __all__ = on_demand(__name__, {
     ".compiled": "COMPILED TextCodes",
     ".decoding": "GUESS",
     ".manifest": "Imprint manifest_path mechanism_beside read_manifest",
-    ".posterior": "likeliest",
+    ".posterior": "inverted_law likeliest",
 })

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -197,9 +198,16 @@ def place_labels(label_words, label_sizes, slots, shift, factors):
     return True
 
 
-HASHED_LABELS = 4096
-HASHED_BYTES = 64  # of a label
-SEEDS = 1000  # hashes that are tried until no two labels share a slot
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """Which labels are hashed, and how long a hash is looked for."""
+
+    labels: int = 4096
+    bytes: int = 64  # of a label
+    seeds: int = 1000  # hashes that are tried until no two labels share a slot
+
+
+HASHING = Hashing()
 
 
 class TextCodes:
@@ -207,9 +215,10 @@ class TextCodes:
 
     def __init__(self, column: Column) -> None:
         self.ready = False
-        labels = [(x or "").encode() for x in column.labels if x is not None]
+        labels = [x.encode() for x in column.labels if x is not None]
         longest = max(map(len, labels), default=0)
-        if column.cuts is not None or not 0 < len(labels) <= HASHED_LABELS or longest > HASHED_BYTES or b"" in labels:
+        few = 0 < len(labels) <= HASHING.labels and 0 < min(map(len, labels)) <= longest <= HASHING.bytes
+        if column.cuts is not None or not few:
             return
         self.place = np.array([i for i, x in enumerate(column.labels) if x is not None], np.int32)
         width = -(-longest // 8)
@@ -221,7 +230,7 @@ class TextCodes:
     def _find_hash(self, labels: int) -> None:
         bits = min(20, max(4, (labels * labels // 2).bit_length()))
         self.shift = 64 - bits
-        for seed in range(SEEDS):
+        for seed in range(HASHING.seeds):
             self.slots = np.zeros(1 << bits, np.int32)
             random = np.random.default_rng(seed)  # for speed only: no secret depends on it
             self.factors = random.integers(0, 2**64, self.words.shape[1] + 1, np.uint64) | np.uint64(1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +15,15 @@ import pyarrow as pa
 
 from sfumato.alphabet import Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
-from sfumato.drawing.posterior import likeliest, posterior_draw
+from sfumato.drawing.posterior import Drawn, Turn, likeliest, posterior_draw
 from sfumato.drawing.randomness import Memo, Stream, WordSource
-from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Draws, Sampler
+from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Sampler
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
 from sfumato.mechanism.mechanism import Mechanism
 
 GUESS = "guess"  # symbols, and beside each the likeliest value of every useful column
-Drawn = Array
-Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs or outputs
 Codes = npt.NDArray[np.int32]
 
 
@@ -49,10 +46,7 @@ def decoder(made: Mechanism | Bundle, decode: str, stream: WordSource) -> Decode
     if decode == GUESS:
         return _guessing(made, meaning, decoder(made, "symbols", stream))
     if decode == "symbols":
-        special = SPECIAL.get(meaning)
-        if special is not None:
-            return special(made)
-        return _labelled(made, meaning == "cell", _same)
+        return SPECIAL[meaning](made) if meaning in SPECIAL else _labelled(made, meaning == "cell", _same)
     if made.joint is None:
         raise InputError(
             f"decode={decode!r} needs the design distribution, which this mechanism does not carry",
@@ -230,8 +224,8 @@ class Drawer:
     def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
         if isinstance(self.sampler, BundleSampler):
-            return self.decoder.arrays(_answers(self.sampler, codes, first_row, memo, people), first_row)
-        return self.decoder.arrays(_answers(self.sampler, self._inputs(codes), first_row, memo, people), first_row)
+            return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)
+        return self.decoder.arrays(self.sampler.answers(self._inputs(codes), first_row, memo, people), first_row)
 
     def _inputs(self, codes: ColumnCodes) -> Array:
         """Input codes x = s·|U| + u, narrow where they fit."""
@@ -241,13 +235,3 @@ class Drawer:
         for column in self.reading[1:]:
             total = total * kind(column.size) + codes[column.name]
         return total
-
-
-C = TypeVar("C")
-
-
-def _answers(sampler: Draws[C], codes: C, first_row: int, memo: Memo | None, people: pa.Array | None) -> Array:
-    """Drawn, or remembered."""
-    if memo is None or people is None:
-        return sampler.draw(codes, first_row)
-    return sampler.drawn(codes, sampler.remembered(memo, people, codes, first_row))

@@ -66,20 +66,7 @@ class Digests:
         """The digest of each row of some columns, of one length and at least one."""
         state = np.zeros((len(columns[0]), 2), np.uint64)
         for column in columns:
-            even = _words(column)
-            state = self._absorbed(state, *self._spelled(column)) if even is None else self._evenly(state, *even)
-        return state
-
-    def _evenly(self, state: Blocks, words: Blocks, size: int) -> Blocks:
-        """What `_absorbed` does, for values of one length whose words [row, word] lie side by side."""
-        state = state.copy()
-        state[:, 0] ^= np.uint64(size)
-        state[:, 1] ^= words[:, 0]
-        state = self.cipher.encrypted(state)
-        for at in range(1, words.shape[1], 2):
-            pair = words[:, at : at + 2]
-            state[:, : pair.shape[1]] ^= pair
-            state = self.cipher.encrypted(state)
+            state = self._absorbed(state, *self._spelled(column))
         return state
 
     def _absorbed(self, state: Blocks, data: npt.NDArray[np.uint8], starts: Ints, sizes: Ints) -> Blocks:
@@ -124,18 +111,6 @@ class Digests:
 
     def _inner(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
         return Digests(self.key, self.use, self.level + 1).of(columns).reshape(-1).view(np.uint8)
-
-
-def _words(values: pa.Array) -> tuple[Blocks, int] | None:
-    """Values of one length, none of them missing, as words [row, word], with that length in bytes."""
-    kind = values.type
-    even = pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
-    if values.null_count or not len(values) or not even or kind.bit_width not in (8, 16, 32, 64, 128):
-        return None
-    size = kind.bit_width // 8
-    data = _buffer(values, 1)[values.offset * size : (values.offset + len(values)) * size]
-    words = data.view(np.uint64) if size >= HEAD else data.view(f"u{size}").astype(np.uint64)
-    return words.reshape(len(values), -1), size
 
 
 def _buffer(values: pa.Array, at: int) -> npt.NDArray[np.uint8]:

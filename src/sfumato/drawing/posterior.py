@@ -15,10 +15,10 @@ from sfumato.mechanism.cells import Cells, Constant
 from sfumato.mechanism.law import whole_weights
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.subset_laws import Unary
-from sfumato.tolerances import CHANNEL
+from sfumato.tolerances import BLOCK, CHANNEL
 
 if TYPE_CHECKING:
-    from sfumato.mechanism.law import Weight, Words
+    from sfumato.mechanism.law import Words
 
 
 class CellsPosterior:
@@ -73,49 +73,44 @@ class CellsPosterior:
         return np.asarray(out.astype(np.int32))
 
     @cached_property
-    def _row_ends(self) -> Ints:
-        return np.cumsum(self.counts.ravel())
+    def _by_row(self) -> Lines:
+        return Lines(self.counts)
 
     @cached_property
-    def _column_ends(self) -> Ints:
-        return np.cumsum(self.counts.T.ravel())
+    def _by_column(self) -> Lines:
+        return Lines(self.counts.T)
 
     @cached_property
-    def _rest(self) -> Ints:
+    def _rest(self) -> Lines:
         """[u, s]: the rows of secret s away from useful value u."""
-        return np.ascontiguousarray((self.by_secret[:, None] - self.counts).T)
-
-    @cached_property
-    def _rest_ends(self) -> Ints:
-        return np.cumsum(self._rest.ravel())
+        return Lines((self.by_secret[:, None] - self.counts).T)
 
     def _in_row(self, s: Ints, u: Ints, t: Ints) -> Ints:
         """The t-th row of secret s among those away from u."""
-        return _skip(self._row_ends, self.counts, s, u, t)[0]
+        return np.asarray(s * self.counts.shape[1] + self._by_row.without(s, u, t)[0])
 
     def _in_column(self, s: Ints, u: Ints, t: Ints) -> Ints:
-        at, _ = _skip(self._column_ends, self.counts.T, u, s, t)
-        column, row = np.divmod(at, self.counts.shape[0])
-        return np.asarray(row * self.counts.shape[1] + column)
+        return np.asarray(self._by_column.without(u, s, t)[0] * self.counts.shape[1] + u)
 
     def _beyond(self, s: Ints, u: Ints, t: Ints) -> Ints:
-        at, left = _skip(self._rest_ends, self._rest, u, s, t)
-        return self._in_row(at % self.counts.shape[0], u, left)
+        row, left = self._rest.without(u, s, t)
+        return self._in_row(row, u, left)
 
 
-def _skip(ends: Ints, table: Ints, i: Ints, j: Ints, t: Ints) -> tuple[Ints, Ints]:
-    """The place of the t-th item of line i when entry j is left out, and what is left of t inside that place.
+class Lines:
+    """Counts line after line, with their running sum."""
 
-    `ends` is the running sum of the whole table, line after line.
-    """
-    width = table.shape[1]
-    first = i * width
-    before = np.where(first > 0, ends[first - 1], 0)
-    start = np.where(first + j > 0, ends[first + j - 1], 0)
-    target = before + t
-    target += np.where(target >= start, table[i, j], 0)
-    at = np.searchsorted(ends, target, side="right")
-    return at, target - np.where(at > 0, ends[at - 1], 0)
+    def __init__(self, table: Ints) -> None:
+        self.table = np.ascontiguousarray(table)
+        self.ends = np.append(0, np.cumsum(table.ravel()))
+
+    def without(self, i: Ints, j: Ints, t: Ints) -> tuple[Ints, Ints]:
+        """Where in line i its t-th item is when entry j is left out, and what is left of t inside that place."""
+        first = i * self.table.shape[1]
+        target = self.ends[first] + t
+        target += np.where(target >= self.ends[first + j], self.table[i, j], 0)
+        at = np.searchsorted(self.ends[1:], target, side="right")
+        return at - first, target - self.ends[at]
 
 
 def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
@@ -133,9 +128,8 @@ def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
 
 
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
-SET_ROWS = 4096  # records of a unary law decoded at a time
 Drawn = Array
-Turn = Callable[[Drawn, int], Drawn]
+Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs
 
 
 def likeliest(mechanism: Mechanism) -> Turn:
@@ -151,26 +145,18 @@ def likeliest(mechanism: Mechanism) -> Turn:
 
 def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
     """x with probability P(x|y), by one more word, from the lane for it."""
-    law, p = mechanism.law, _prior(mechanism)
-
     def words(first_row: int, rows: int) -> Words:
         out = np.empty(rows, np.uint64)
         stream.words(first_row, out, lane=Lane.DECODE())
         return out
 
-    def inverted(weights: Floats, first_row: int) -> Ints:
-        """The index at which the running sum of each row passes a word's share of the total."""
-        ends = np.cumsum(weights, axis=1)
-        return np.asarray((ends > (unit(words(first_row, len(weights))) * ends[:, -1])[:, None]).argmax(1))
-
-    if isinstance(law, Unary):
-        return _by_sets(law, p, inverted)
+    if isinstance(mechanism.law, Unary):
+        return _by_sets(mechanism.law, _prior(mechanism), lambda w, first_row: _at_share(w, words(first_row, len(w))))
     listed = _listed(mechanism)
     if listed is None:
         cells = _cells_posterior(mechanism)
         return lambda drawn, first_row: cells.draw(drawn, words(first_row, len(drawn)))
-    ends, inputs = listed_ends(listed), listed.shape[1]
-    low = np.uint64((1 << DRAW_BITS) - 1)
+    ends, inputs, low = listed_ends(listed), listed.shape[1], np.uint64((1 << DRAW_BITS) - 1)
 
     def turn(drawn: Drawn, first_row: int) -> Drawn:
         y = drawn.astype(np.int64)
@@ -178,6 +164,12 @@ def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
         return np.asarray(np.searchsorted(ends, at, side="right") - y * inputs).astype(np.int32)
 
     return turn
+
+
+def _at_share(weights: Floats, words: Words) -> Ints:
+    """The index at which the running sum of each row passes a word's share of the total."""
+    ends = np.cumsum(weights, axis=1)
+    return np.asarray((ends > (unit(words) * ends[:, -1])[:, None]).argmax(1))
 
 
 def listed_ends(posterior: Floats) -> Ints:
@@ -203,29 +195,27 @@ def _listed(mechanism: Mechanism) -> Floats | None:
     q, p = mechanism.matrix, _prior(mechanism)
     if q is None:
         return None
+    return inverted_law(q, p)
+
+
+def inverted_law(q: Floats, p: Floats) -> Floats:
+    """P(x|y) as [y, x] by Bayes, the prior where y never occurs."""
     weight = q * p
     total = weight.sum(1, keepdims=True)
-    prior = np.broadcast_to(p, weight.shape).copy()
-    return np.asarray(np.divide(weight, total, out=prior, where=total > 0))
+    return np.asarray(np.divide(weight, total, out=np.broadcast_to(p, weight.shape).copy(), where=total > 0))
 
 
 def _cells_posterior(mechanism: Mechanism) -> CellsPosterior:
     law, joint = mechanism.law, mechanism.joint
     assert joint is not None
-    four: tuple[Weight, ...]
-    if isinstance(law, Constant):
-        four = (1, 1, 1, 1)
-    elif isinstance(law, Cells):
-        four = law.four
-    else:
+    if not isinstance(law, (Cells, Constant)):
         raise InputError(
             f"{mechanism.outputs:,} outputs of {mechanism.inputs:,} inputs are too many to decode with this law",
             next="Use decode='symbols'.",
         )
-    counts = joint.counts
-    if counts is None:
-        counts = np.rint(joint.p * 2.0**DRAW_BITS).astype(np.int64)
-    return CellsPosterior(tuple(map(float, four)), counts if law.rows > 1 else counts.sum(0, keepdims=True))
+    four = tuple(map(float, law.four)) if isinstance(law, Cells) else (1.0,) * 4
+    counts = np.rint(joint.p * 2.0**DRAW_BITS).astype(np.int64) if joint.counts is None else joint.counts
+    return CellsPosterior(four, counts if law.rows > 1 else counts.sum(0, keepdims=True))
 
 
 def _by_sets(law: Unary, p: Floats, choose: Callable[[Floats, int], Ints]) -> Turn:
@@ -234,14 +224,12 @@ def _by_sets(law: Unary, p: Floats, choose: Callable[[Floats, int], Ints]) -> Tu
     top = max(high, low)
 
     def turn(drawn: Drawn, first_row: int) -> Drawn:
-        out = np.empty(len(drawn), np.int32)
-        for start in range(0, len(drawn), SET_ROWS):
-            bits = drawn[start : start + SET_ROWS]
+        out, rows = np.empty(len(drawn), np.int32), max(1, BLOCK // p.size)
+        for start in range(0, len(drawn), rows):
+            bits = drawn[start : start + rows]
             weights = p * np.where(bits != 0, high / top, low / top)
             weights[weights.sum(1) <= 0] = p
-            out[start : start + SET_ROWS] = choose(weights, first_row + start)
+            out[start : start + rows] = choose(weights, first_row + start)
         return out
 
     return turn
-
-

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,8 +88,7 @@ def _guided_kernel(law: Law, outputs: int) -> Kernel:
     output gives it throughout.
     """
     assert law.bits is not None
-    inputs = law.rows * law.useful
-    guide_bits = min(law.bits, (outputs * RUNS - 1).bit_length())
+    inputs, guide_bits = law.rows * law.useful, min(law.bits, (outputs * RUNS - 1).bit_length())
     shift = np.uint64(law.bits - guide_bits)
     first = np.tile(np.arange(1 << guide_bits, dtype=np.uint64) << shift, inputs)
     last = first + np.uint64((1 << int(shift)) - 1)
@@ -121,17 +119,6 @@ def compiled_kernel(law: Law) -> Kernel:
 
 CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
-Coded = TypeVar("Coded", contravariant=True)
-
-
-class Draws(Protocol[Coded]):
-    """Draws for codes of records: those of a mechanism, or of every column that a bundle reads."""
-
-    def draw(self, codes: Coded, first_row: int) -> Array: ...
-
-    def remembered(self, memo: Memo, people: pa.Array, codes: Coded, first_row: int) -> Words: ...
-
-    def drawn(self, codes: Coded, words: Words) -> Array: ...
 
 
 @dataclass(slots=True)
@@ -169,9 +156,11 @@ class Sampler:
             self.kernel(part, words, out[start : start + rows])
         return out
 
-    def remembered(self, memo: Memo, people: pa.Array, codes: Array, first_row: int) -> Words:
-        """Words that follow from the person and the input, by answers that are remembered."""
-        return memo.words(people, codes, self.law.words, first_row)
+    def answers(self, codes: Array, first_row: int, memo: Memo | None, people: pa.Array | None) -> Ints:
+        """Outputs that are drawn; or remembered, by words that follow from the person and the input."""
+        if memo is None or people is None:
+            return self.draw(codes, first_row)
+        return self.drawn(codes, memo.words(people, codes, self.law.words, first_row))
 
     def drawn(self, codes: Array, words: Words) -> Ints:
         """Outputs for given words [i·w]."""
@@ -249,22 +238,28 @@ class BundleSampler:
             out[at, 1] = own
         return out
 
-    def remembered(self, memo: Memo, people: pa.Array, codes: ColumnCodes, first_row: int) -> Words:
-        """Words that follow from the person, the part and what the part reads; whose turn it is, from the person alone.
+    def answers(
+        self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None
+    ) -> npt.NDArray[np.int32]:
+        """Outputs that are drawn; or remembered, by words that follow from the person, the part and what the part
+        reads; whose turn it is, from the person alone.
 
         So whoever keeps the values that a part reads gives that part's answer again, and nobody answers two parts.
         """
-        def answers(part: int, at: Rows) -> Words:
+        if memo is None or people is None:
+            return self.draw(codes, first_row)
+
+        def own_words(part: int, at: Rows) -> Words:
             named = people if isinstance(at, slice) else people.take(pa.array(at))
             return memo.part(f"part {part}").words(named, self._input(part, codes, at), 1, first_row)
 
         if self.bundle.turns is None:
-            return np.stack([answers(i, slice(None)) for i in range(len(self.kernels))])
+            return self.drawn(codes, np.stack([own_words(i, slice(None)) for i in range(len(self.kernels))]))
         words = np.empty((2, len(people)), np.uint64)
         words[0] = memo.part("turn").words(people, np.zeros(len(people), np.int64), 1, first_row)
         for i, at in _in_turn(self.bundle.drawn_turns(words[0]), len(self.kernels)):
-            words[1][at] = answers(i, at)
-        return words
+            words[1][at] = own_words(i, at)
+        return self.drawn(codes, words)
 
     def _input(self, part: int, codes: ColumnCodes, at: Rows) -> npt.NDArray[np.int32]:
         first, *others = self.bundle.reading(self.bundle.parts[part])

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import estimation
-from sfumato.alphabet import Column, Floats, Ints
+from sfumato.alphabet import Column, Floats
 from sfumato.bundles.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
-from sfumato.estimation.inversion import Inversion, on_simplex, sidak
+from sfumato.estimation.inversion import DenseInversion, Inversion, on_simplex, sidak
 from sfumato.estimation.models import prior
 from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.tables import TableEstimate
@@ -108,11 +108,9 @@ class BundleEstimate:
         """
         alone = [names for names in self.names if len(names) == 1]
         pairs = [names for names in self.names if len(names) == 2]
-        tied = [names for names in pairs if self._by_noise(names) <= FALSE_TIES / len(pairs)]
+        noise = {(a, b): by_noise(self.table(a, b).inversion, self.table(a).p, self.table(b).p) for a, b in pairs}
+        tied = [names for names in pairs if noise[names] <= FALSE_TIES / len(pairs)]
         return fitted(list(self.columns.values()), self._placed([*alone, *tied]))
-
-    def _by_noise(self, names: tuple[str, ...]) -> float:
-        return by_noise(self.table(*names).inversion, *(self.table(c).p for c in names))
 
     def query(
         self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = REDRAWN, seed: int = 0
@@ -176,17 +174,26 @@ class BundleEstimate:
 
     def _inverted(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
         parts = self._holding(names)
-        if not parts and self.bundle.turns is not None:
-            raise InputError(
-                f"no part holds {' and '.join(names)} together, and each row answers one part only: .model says what "
-                "other tables make likely of them."
-            )
         if self.bundle.turns is not None:
+            if not parts:
+                raise InputError(
+                    f"no part holds {' and '.join(names)} together, and each row answers one part only: .model says "
+                    "what other tables make likely of them."
+                )
             return self._pooled(names)
-        if parts:
-            best = min(parts, key=lambda i: self._scores(i).moment(names))
-            return self._scores(best).table(names, self.counts[best,] / self.n, self.n), self.n
-        return self._across(names), self.n
+        return self._alone(self._best(names), names) if parts else self._across(names), self.n
+
+    def _best(self, names: Sequence[str]) -> int:
+        """The part that tells most of these columns; the secret may be read by several."""
+        return min(self._holding(names), key=lambda i: self._scores(i).moment(names))
+
+    def _alone(self, part: int, names: Sequence[str]) -> DenseInversion:
+        return self._scores(part).table(names, self.counts[part,] / self.n, self.n)
+
+    def _across(self, names: tuple[str, ...]) -> Inversion:
+        a, b = (self._best([name]) for name in names)
+        f = self.counts[min(a, b), max(a, b)] / self.n
+        return PairInversion.of(self._alone(a, names[:1]), self._alone(b, names[1:]), f if a < b else f.T, self.n)
 
     def _pooled(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
         """From all parts that tell something of the columns; the rows are those that tell of all of them."""
@@ -196,17 +203,6 @@ class BundleEstimate:
         seen = [(self._scores(i), self.counts[i,] / max(rows[i], 1), rows[i]) for i in about]
         return pooled(sizes, names, seen), sum(rows[i] for i in self._holding(names))
 
-    def _best_home(self, name: str) -> int:
-        """The part that tells most of a column; the secret may be read by several."""
-        return min(self._holding([name]), key=lambda i: self._scores(i).moment([name]))
-
-    def _across(self, names: tuple[str, ...]) -> Inversion:
-        a, b = (self._best_home(name) for name in names)
-        homes = zip((a, b), names, strict=True)
-        alone = [self._scores(i).table([name], self.counts[i,] / self.n, self.n) for i, name in homes]
-        f = self.counts[min(a, b), max(a, b)] / self.n
-        return PairInversion.of(alone[0], alone[1], f if a < b else f.T, self.n)
-
 
 def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
     """The estimate from n rows that follow the design distribution, with every answer as often as is expected."""
@@ -214,9 +210,8 @@ def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
     if len(expected) < len(bundle.parts):
         raise InputError("a part of the bundle is too large to foresee what will be known from it.")
     if bundle.turns is not None:
-        rows = [n * turn / sum(bundle.turns) for turn in bundle.turns]
-        alone = [m * f for m, f in zip(rows, expected, strict=True)]
-        return BundleEstimate(bundle, n, True, {(i,): f for i, f in enumerate(alone)})
+        turns = zip(bundle.turns, expected, strict=True)
+        return BundleEstimate(bundle, n, True, {(i,): n * t / sum(bundle.turns) * f for i, (t, f) in enumerate(turns)})
     counts: dict[tuple[int, ...], Floats] = {(i,): n * f for i, f in enumerate(expected)}
     pairs = combinations(range(len(expected)), 2)
     return BundleEstimate(bundle, n, True, counts | {(a, b): n * np.outer(expected[a], expected[b]) for a, b in pairs})
@@ -254,28 +249,24 @@ Counts = tuple[dict[tuple[int, ...], Floats], int]
 
 
 def _counted_together(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
-    pairs = list(combinations(range(len(written)), 2))
-    if sum(written[a].size * written[b].size for a, b in pairs) > 2 * LISTED:
+    keys = [key for k in (1, 2) for key in combinations(range(len(written)), k)]
+    shapes = {key: [written[i].size for i in key] for key in keys}
+    if sum(map(math.prod, shapes.values())) > 2 * LISTED:
         raise InputError("the parts have too many outputs to count every two of them together.")
-    alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
-    both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
+    totals: dict[tuple[int, ...], Floats] = {key: np.zeros(math.prod(shape)) for key, shape in shapes.items()}
     rows = 0
     for batch in batches:
         codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
         rows += batch.num_rows
-        for i, code in enumerate(codes):
-            alone[i] += np.bincount(code, minlength=written[i].size)
-        for (a, b), total in both.items():
-            total += np.bincount(codes[a] * written[b].size + codes[b], minlength=len(total))
-    out: dict[tuple[int, ...], Floats] = {(i,): t.astype(float) for i, t in enumerate(alone)}
-    for (a, b), total in both.items():
-        out[a, b] = total.reshape(written[a].size, written[b].size).astype(float)
-    return out, rows
+        for key, total in totals.items():
+            at = codes[key[0]] if len(key) == 1 else codes[key[0]] * written[key[1]].size + codes[key[1]]
+            total += np.bincount(at, minlength=len(total))
+    return {key: total.reshape(shapes[key]) for key, total in totals.items()}, rows
 
 
 def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
     turns = Column(TURN, bundle.names)
-    totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
+    totals: dict[tuple[int, ...], Floats] = {(i,): np.zeros(c.size) for i, c in enumerate(written)}
     rows = 0
     for batch in batches:
         turn = turns.encode(batch.column(TURN), first_row=rows)
@@ -285,9 +276,9 @@ def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written:
         for i, (start, stop) in enumerate(pairwise(ends.tolist())):
             if start < stop:
                 codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
-                totals[i] += np.bincount(codes, minlength=written[i].size)
+                totals[i,] += np.bincount(codes, minlength=written[i].size)
         rows += batch.num_rows
-    return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows
+    return totals, rows
 
 
 def _student(freedom: int, level: float) -> float:

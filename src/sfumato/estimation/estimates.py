@@ -17,8 +17,10 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import (
     DenseInversion,
     Inversion,
+    LawInversion,
     Mask,
     on_simplex,
+    sides,
     simultaneous,
 )
 from sfumato.estimation.models import Model, model_of, prior
@@ -56,26 +58,16 @@ class Ascent:
 EM = Ascent()
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """The fitted law, with a proved bound on how far its total log-likelihood is from the maximum."""
-
-    p: Floats
-    gap: float
-    rounds: int
-
-
-def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats) -> Fit:
-    """argmax_p Σ_y f(y) log (Qp)(y) over the simplex.
+def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats) -> tuple[Floats, float]:
+    """argmax_p Σ_y f(y) log (Qp)(y) over the simplex, and how far its total log-likelihood is from the maximum at most.
 
     p ← p·g with g = Qᵀ(f / Qp). The log-likelihood is concave with gradient g and Σ p·g = 1, so the maximum
     is at most max g − 1 away per row: the loop stops on a proof and not on slow progress. Every other
     round tries a longer step along the change of log p (over-relaxed EM), kept only if it is better.
     """
-    p, best, stretch = start / start.sum(), -np.inf, 1.0
+    p, best, stretch, gap = start / start.sum(), -np.inf, 1.0, np.inf
     seen = f > 0
-    gap = np.inf
-    for count in range(1, max(100, min(EM.rounds, EM.work // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
+    for _ in range(max(100, min(EM.rounds, EM.work // p.size))):
         q = forward(p)
         if np.any(q[seen] <= 0):
             raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
@@ -90,10 +82,10 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
             stretch = 1.0
         p = kept * np.maximum(slope, 0.0) ** stretch
         p = p / p.sum()
-    return Fit(kept, gap, count)
+    return kept, gap
 
 
-def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> Inversion | None:
+def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> LawInversion | None:
     """The unbiased estimate of the whole table at the expected frequencies; None when the law is too large to invert.
 
     It is linear in the output frequencies f, so its covariance is exact: L (diag f − f fᵀ) Lᵀ / n at f = Q p.
@@ -188,7 +180,6 @@ def estimate_drawn(
     """The same from released rows as they are drawn."""
     if not isinstance(mechanism, Bundle):
         return _from_counts(counted(batches, mechanism, decode), mechanism)
-
     return estimation.from_answers(batches, mechanism)
 
 
@@ -209,7 +200,7 @@ def _from_counts(seen: Tally, mechanism: Mechanism, method: str = "auto", projec
     notes = tuple(x for x in ("" if what else what.sentence, short, *_lost(mechanism, seen, whole)) if x)
     p = read_only(on_simplex(p) if project and method == "inverse" else p)
     limits = None if what else _bounds(model, seen, mechanism)
-    by_s, by_u = _sums(mechanism) if limits is not None else (None, None)
+    by_s, by_u = sides(mechanism.law.rows, mechanism.law.useful) if limits is not None else (None, None)
     return Estimate(
         p, seen.n, method, seen.decode, what,
         None if secret is None else Marginal.of(mechanism.secret, secret, project, p.sum(1), by_s, limits),
@@ -225,13 +216,6 @@ def _bounds(model: Model, seen: Tally, mechanism: Mechanism) -> Bounds | None:
     return None if q is None else Bounds(q, seen.counts / seen.n, seen.n)
 
 
-def _sums(mechanism: Mechanism) -> tuple[Floats, Floats]:
-    """The marginals as sums of cells: [s, x] and [u, x]."""
-    r, k = mechanism.law.rows, mechanism.law.useful
-    x = np.eye(r * k).reshape(-1, r, k)
-    return x.sum(2).T, x.sum(1).T
-
-
 def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tuple[Floats, str]:
     """The most likely table, with a sentence when the search was cut short."""
     if model.adjoint is None:
@@ -240,12 +224,12 @@ def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tupl
     if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
         start = on_simplex(whole.raw).ravel()
     start = np.maximum(start, EM.least / start.size)
-    fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
-    short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
-    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM.close else ""
+    p, gap = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
+    short = f"The likelihood was raised to within {gap:.2g} nats of its maximum, then the search was stopped."
+    return p.reshape(whole.raw.shape), short if gap > EM.close else ""
 
 
-def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
+def _lost(mechanism: Mechanism, seen: Tally, whole: LawInversion) -> list[str]:
     """What decoding took away, compared with the symbols."""
     if seen.decode == "symbols":
         return []
@@ -260,8 +244,6 @@ def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
 
 
 # --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
-
-
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,40 +268,38 @@ class Identifiable:
         return self.sentence
 
 
-def identifiable(mechanism: Mechanism, whole: Inversion, secret: Inversion | None, useful: Inversion) -> Identifiable:
+def identifiable(
+    mechanism: Mechanism, whole: LawInversion, secret: Inversion | None, useful: Inversion
+) -> Identifiable:
     """The summary of an inversion and of its two marginals."""
-    known_s = None if secret is None else secret.identified
+    known = [(mechanism.useful, useful.identified)]
+    if secret is not None:
+        known.insert(0, (mechanism.secret, secret.identified))
     return Identifiable(
-        whole.rank, whole.raw.size, whole.identified, known_s, useful.identified,
-        _sentence(mechanism, whole, known_s, useful.identified),
+        whole.rank, whole.raw.size, whole.identified, None if secret is None else secret.identified, useful.identified,
+        _sentence(mechanism, whole, {", ".join(side.names): mask for side, mask in known}),
     )
 
 
-def _sentence(mechanism: Mechanism, whole: Inversion, secret: Mask | None, useful: Mask) -> str:
-    names = {"secret": ", ".join(mechanism.secret.names), "useful": ", ".join(mechanism.useful.names)}
-    inputs = whole.raw.size
-    table = f"p({names['secret']}; {names['useful']})" if secret is not None else f"p({names['useful']})"
+def _sentence(mechanism: Mechanism, whole: LawInversion, known: dict[str, Mask]) -> str:
+    table, inputs = f"p({'; '.join(known)})", whole.raw.size
     if whole.rank == inputs:
         return f"Every cell of {table} can be identified (rank {whole.rank} of {inputs})."
     parts = [f"Of {table} only {whole.rank} of {inputs} dimensions can be identified."]
-    sides = [("secret", secret)] if secret is not None else []
-    for side, mask in [*sides, ("useful", useful)] if secret is not None else []:
-        if mask is not None:
-            verb = "can" if mask.all() else "cannot" if not mask.any() else "can only in part"
-            parts.append(f"The distribution of {names[side]} {verb}.")
-    parts.append(_cells(mechanism, whole.identified))
-    return " ".join(parts)
+    for names, mask in known.items() if len(known) > 1 else ():
+        verb = "can" if mask.all() else "cannot" if not mask.any() else "can only in part"
+        parts.append(f"The distribution of {names} {verb}.")
+    return " ".join([*parts, _cells(mechanism, whole.identified)])
 
 
 def _cells(mechanism: Mechanism, known: Mask) -> str:
     lost = (~known).ravel().nonzero()[0]
     if lost.size == known.size:
         return "No single cell can."
-    shown = []
-    for x in lost[:NAMED]:
-        s, u = divmod(int(x), mechanism.useful.size)
-        both = f"{mechanism.secret.text(s)} · " if known.ndim == 2 else ""
-        shown.append(both + mechanism.useful.text(u))
+    places = [divmod(int(x), mechanism.useful.size) for x in lost[:NAMED]]
+    shown = [
+        (f"{mechanism.secret.text(s)} · " if known.ndim == 2 else "") + mechanism.useful.text(u) for s, u in places
+    ]
     more = f" and {lost.size - NAMED} more" if lost.size > NAMED else ""
     return f"These cells cannot: {', '.join(shown)}{more}." if lost.size else "Every cell can."
 
@@ -342,14 +322,15 @@ class Bounds:
     f: Floats  # [y]
     n: int
 
-    def interval(self, sums: Floats, level: float) -> tuple[Floats, Floats]:
-        """(low, high) of each row of `sums`[i, x]; [0, 1] when there are too many or no p agrees."""
+    def interval(self, sums: Floats, level: float, shown: Floats) -> tuple[Floats, Floats]:
+        """(low, high) of each row of `sums`[i, x] around what is shown; [0, 1] when there are too many or no p
+        agrees."""
         low, high = np.zeros(len(sums)), np.ones(len(sums))
         if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
             return low, high
 
         eye = np.eye(len(self.f))
-        outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye, len(self.f))
+        outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye)
         least, most = simultaneous(outputs, level, self.f)
         above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
         total = np.ones((1, self.q.shape[1]))
@@ -357,4 +338,4 @@ class Bounds:
             found = [scipy.optimize.linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
             if all(x.status == 0 for x in found):
                 low[i], high[i] = found[0].fun, -found[1].fun
-        return np.clip(low, 0, 1), np.clip(high, 0, 1)
+        return np.minimum(np.clip(low, 0, 1), shown), np.maximum(np.clip(high, 0, 1), shown)

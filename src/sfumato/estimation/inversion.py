@@ -60,18 +60,27 @@ class Inversion(Protocol):
     def identified(self) -> Mask:
         """Cells whose probability the mechanism reveals at all."""
 
-    @property
-    def rank(self) -> int:
-        """Dimension of what is revealed, the total included."""
-
     def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
         """Gaussian draws [i, cell] with the covariance of the raw values."""
 
     def covariance(self) -> Floats:
         """Covariance [cell, cell] of the raw values."""
 
+
+class LawInversion(Inversion, Protocol):
+    """The inversion of a whole law, which has sides."""
+
+    @property
+    def rank(self) -> int:
+        """Dimension of what is revealed, the total included."""
+
     def marginal(self, axis: int) -> Inversion:
         """The same for the sums over the other axis: axis 0 keeps s, axis 1 keeps u."""
+
+
+def sides(r: int, k: int) -> tuple[Floats, Floats]:
+    """The marginals of a table as sums of its cells: [s, x] and [u, x]."""
+    return np.repeat(np.eye(r), k, axis=1), np.tile(np.eye(k), r)
 
 
 def multinomial_deviations(f: Floats, n: int, rng: np.random.Generator, draws: int) -> Floats:
@@ -94,7 +103,6 @@ class DenseInversion:
     shape: tuple[int, ...]
     seen: Floats  # [x, x]: projector on the row space of Q, or sums of its rows
     cells: Floats  # [x, x]: what is estimated, as functionals of the cells
-    rank: int
 
     @classmethod
     def of(cls, q: Floats, f: Floats, n: int, shape: tuple[int, ...], prior: Floats) -> DenseInversion:
@@ -110,7 +118,7 @@ class DenseInversion:
         keep = sizes > RANK * sizes[0]
         inverse = (right[keep].T / sizes[keep]) @ left[:, keep].T * root
         seen = right[keep].T @ right[keep]
-        return cls(inverse, f, n, shape, seen, np.eye(q.shape[1]), int(keep.sum()))
+        return cls(inverse, f, n, shape, seen, np.eye(q.shape[1]))
 
     @property
     def raw(self) -> Floats:
@@ -139,13 +147,18 @@ class DenseInversion:
     def covariance(self) -> Floats:
         return np.asarray((self._centred * self.f) @ self._centred.T / self.n)
 
+    @property
+    def rank(self) -> int:
+        """Of the projector, where cells are what is estimated."""
+        return round(float(np.trace(self.seen)))
+
+    def summed(self, m: Floats, shape: tuple[int, ...]) -> DenseInversion:
+        """M p̂ for M[t, x]."""
+        return DenseInversion(m @ self.left, self.f, self.n, shape, m @ self.seen, m @ self.cells)
+
     def marginal(self, axis: int) -> DenseInversion:
-        r, k = self.shape if len(self.shape) == 2 else (1, self.shape[0])
-        sums = np.kron(np.eye(r), np.ones((1, k))) if axis == 0 else np.kron(np.ones((1, r)), np.eye(k))
-        size = r if axis == 0 else k
-        return DenseInversion(
-            sums @ self.left, self.f, self.n, (size,), sums @ self.seen, sums @ self.cells, min(self.rank, size)
-        )
+        m = sides(*(self.shape if len(self.shape) == 2 else (1, *self.shape)))[axis]
+        return self.summed(m, (len(m),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +174,6 @@ class BitsInversion:
     noise: Floats  # c
     n: int
     step: float  # 1/(on − off), or 0 when the bits ignore the input
-    rank: int
 
     @classmethod
     def of(cls, law: Unary, shares: Floats, n: int) -> BitsInversion:
@@ -170,7 +182,7 @@ class BitsInversion:
         raw = (shares - off) * step if step else np.full(shares.shape, 1 / shares.size)
         p = on_simplex(raw)
         noise = (p * on * (1 - on) + (1 - p) * off * (1 - off)) * step**2
-        return cls(raw, p, noise, n, step, shares.size if step else 1)
+        return cls(raw, p, noise, n, step)
 
     @property
     def variance(self) -> Floats:
@@ -192,10 +204,13 @@ class BitsInversion:
         p = self.p.ravel()
         return (np.diag(p + self.noise.ravel()) - np.outer(p, p)) / self.n
 
+    @property
+    def rank(self) -> int:
+        return self.raw.size if self.step else 1
+
     def marginal(self, axis: int) -> BitsInversion:
-        parts = (x.sum(1 - axis) if x.ndim == 2 else x for x in (self.raw, self.p, self.noise))
-        raw, p, noise = parts
-        return BitsInversion(raw, p, noise, self.n, self.step, raw.size if self.step else 1)
+        raw, p, noise = (x.sum(1 - axis) if x.ndim == 2 else x for x in (self.raw, self.p, self.noise))
+        return BitsInversion(raw, p, noise, self.n, self.step)
 
 
 # --- intervals that hold for all cells of a table at once -------------------------------------------------------------

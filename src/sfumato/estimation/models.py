@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 
 from sfumato import drawing
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversion, Mask, multinomial_deviations
+from sfumato.estimation.inversion import (
+    BitsInversion,
+    DenseInversion,
+    Inversion,
+    LawInversion,
+    Mask,
+    multinomial_deviations,
+)
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.mechanism.law import scale
-from sfumato.tolerances import SLIP
+from sfumato.tolerances import SLIP, SQUARE
 
 
 def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
@@ -35,26 +41,15 @@ def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
         reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
         raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}", next="Use symbols.")
     if decode == "likely":
-        return _sums(q, drawing.likeliest(mechanism)(_every_output(mechanism), 0))
-    p = mechanism.input_law(mechanism.joint)
-    joint = q * p
-    total = joint.sum(1, keepdims=True)
-    posterior = np.divide(joint, total, out=np.broadcast_to(p, joint.shape).copy(), where=total > 0)
-    return np.asarray(posterior.T @ q)
+        out = np.zeros((q.shape[1], q.shape[1]))
+        np.add.at(out, drawing.likeliest(mechanism)(_every_output(mechanism), 0), q)  # rows that share a label
+        return out
+    return np.asarray(drawing.inverted_law(q, mechanism.input_law(mechanism.joint)).T @ q)
 
 
-def _every_output(mechanism: Mechanism) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _every_output(mechanism: Mechanism) -> Ints:
     y = np.arange(mechanism.outputs)
-    if mechanism.law.meaning != "subset":
-        return y
-    return (y[:, None] >> np.arange(mechanism.inputs)) & 1
-
-
-def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Floats:
-    """Rows of Q that share a label, added."""
-    out = np.zeros((q.shape[1], q.shape[1]))
-    np.add.at(out, label, q)
-    return out
+    return y if mechanism.law.meaning != "subset" else (y[:, None] >> np.arange(mechanism.inputs)) & 1
 
 
 # --- inversion of GRR, SRR, IR and every other Cells law in closed form, in time linear in the table ------------------
@@ -175,11 +170,15 @@ class CellsInversion:
         return self.inverse.apply(noise.reshape(draws, *self.f.shape)).reshape(draws, -1)
 
     def covariance(self) -> Floats:
-        x = np.eye(self.f.size).reshape(-1, *self.f.shape)
-        inverse = self.inverse.apply(x).reshape(self.f.size, -1)
-        f = self.f.ravel()
-        mean = inverse @ f
-        return np.asarray(((inverse * f) @ inverse.T - np.outer(mean, mean)) / self.n)
+        return self.listed().covariance()
+
+    def listed(self) -> DenseInversion:
+        """As a matrix; what the law does to each cell and back is the projector on what is seen."""
+        cells = self.f.size
+        x = np.eye(cells).reshape(-1, *self.f.shape)
+        left = self.inverse.apply(x).reshape(cells, -1).T
+        seen = self.inverse.apply(forward(self.law).apply(x)).reshape(cells, -1).T
+        return DenseInversion(left, self.f.ravel(), self.n, self.raw.shape, seen, np.eye(cells))
 
     def marginal(self, axis: int) -> CellsInversion:
         """The released s' depends on s alone, so its law is again of this kind with one column, and likewise u'."""
@@ -195,7 +194,7 @@ class CellsInversion:
 class Model:
     """A law as estimation sees it: how counts are inverted, expected, and made likely."""
     outputs: int  # how many counts there are
-    invert: Callable[[Floats, int], Inversion]
+    invert: Callable[[Floats, int], LawInversion]
     forward: Callable[[Floats], Floats]  # p, flat → what each count is expected to be, as a share of n
     adjoint: Callable[[Floats], Floats] | None = None  # Qᵀ·w, flat; None when the counts are not the whole output
     matrix: Callable[[], Floats | None] = lambda: None  # Q[y, x], when it can be listed
@@ -247,7 +246,7 @@ def listed(mechanism: Mechanism, q: Floats) -> Model:
     """The model of a matrix Q[y, x]."""
     shape, design = input_shape(mechanism), prior(mechanism)
     return Model(
-        len(q), lambda c, n: cast(Inversion, DenseInversion.of(q, c / n, n, shape, design)),
+        len(q), lambda c, n: DenseInversion.of(q, c / n, n, shape, design),
         lambda p: q @ p, lambda w: q.T @ w, lambda: q,
     )
 
@@ -266,3 +265,54 @@ def model_of(mechanism: Mechanism, decode: str = "symbols") -> Model:
             "matrix is too large to invert", next="Group rare labels before designing.",
         )
     return listed(mechanism, q)
+
+
+# --- sums of what was inverted ----------------------------------------------------------------------------------------
+
+
+def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion:
+    """M p̂ with everything that is known of it, for M[t, x] over the cells x of the inversion."""
+    if isinstance(inversion, CellsInversion):
+        if inversion.f.size > SQUARE:
+            raise InputError(
+                f"tables of some columns of {inversion.f.size:,} cells are too large to sum up",
+                next="Use .secret and .useful, or design for fewer columns.",
+            )
+        inversion = inversion.listed()
+    if isinstance(inversion, DenseInversion):
+        return inversion.summed(m, shape)
+    if isinstance(inversion, BitsInversion) and np.all(m.sum(0) <= 1):  # sums of different bits
+        raw, p, noise = ((m @ x.ravel()).reshape(shape) for x in (inversion.raw, inversion.p, inversion.noise))
+        return BitsInversion(raw, p, noise, inversion.n, inversion.step)
+    return SummedInversion(inversion, m, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class SummedInversion:
+    """Sums of an inversion that has no closer form; the jump of a sum is at most the sum of the jumps."""
+    inner: Inversion
+    m: Floats
+    shape: tuple[int, ...]
+
+    @property
+    def raw(self) -> Floats:
+        return np.asarray(self.m @ self.inner.raw.ravel()).reshape(self.shape)
+
+    @property
+    def variance(self) -> Floats:
+        return np.maximum(np.diag(self.covariance()), 0.0).reshape(self.shape)
+
+    @property
+    def jump(self) -> Floats:
+        return np.asarray(np.abs(self.m) @ self.inner.jump.ravel()).reshape(self.shape)
+
+    @property
+    def identified(self) -> Mask:
+        lost = ~self.inner.identified.ravel()
+        return np.asarray((self.m != 0)[:, lost].sum(1) == 0).reshape(self.shape)
+
+    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
+        return np.asarray(self.inner.deviations(rng, draws) @ self.m.T)
+
+    def covariance(self) -> Floats:
+        return np.asarray(self.m @ self.inner.covariance() @ self.m.T)

@@ -10,12 +10,11 @@ import numpy as np
 
 from sfumato import designers
 from sfumato.alphabet import Column, Floats
-from sfumato.decimals import MISSING
 from sfumato.errors import InputError
-from sfumato.estimation.functionals import Figures, Linear, summed
 from sfumato.estimation.inversion import largest, on_simplex
+from sfumato.estimation.models import summed
 from sfumato.estimation.result import Estimate, Marginal
-from sfumato.estimation.tables import TableEstimate
+from sfumato.estimation.tables import Figures, Linear, TableEstimate, text_of
 from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
@@ -66,19 +65,16 @@ def numbers(
     if not 0 < level < 1 or any(not 0 < q < 1 for q in quantiles):
         raise InputError("the level and the quantiles must lie strictly between 0 and 1.")
     span, start = float(np.ptp(given)) or 1.0, float(given.min())
-    (mean,) = _functionals(side, ((given - start) / span)[None, :], level)
-    low, high = side.interval(level)
-    bins = tuple(Figure(*map(float, x)) for x in zip(side.p, low, high, strict=True))
-    shifted = Figure(*(start + span * x for x in (mean.estimate, mean.low, mean.high)))
-    return Numbers(given, shifted, _quantiles(side, given, quantiles, level), bins)
+    (unit,) = _functionals(side, ((given - start) / span)[None, :], level)
+    mean = Figure(*(start + span * x for x in (unit.estimate, unit.low, unit.high)))
+    bins = (Figure(*map(float, x)) for x in zip(side.p, *side.interval(level), strict=True))
+    return Numbers(given, mean, _quantiles(side, given, quantiles, level), tuple(bins))
 
 
 def _quantiles(side: Marginal, values: Floats, wanted: Sequence[float], level: float) -> dict[float, Figure]:
     order = np.argsort(values, kind="stable")
-    points = values[order]
-    below = np.zeros((len(points) - 1, len(points)))
-    for i in range(len(points) - 1):
-        below[i, order[: i + 1]] = 1.0
+    points, below = values[order], np.zeros((len(values) - 1, len(values)))
+    below[:, order] = np.tri(len(values))[:-1]
     band = _functionals(side, below, level) if len(points) > 1 else []
     edges = [[*(getattr(f, end) for f in band), 1.0] for end in ("estimate", "low", "high")]
     cdf, least, most = (np.maximum.accumulate(x) for x in edges)
@@ -93,17 +89,16 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
     """Σ w·p for each row of weights in [0, 1], with intervals that hold for all rows at once."""
     shown = weights @ side.p
     if side.bounds is not None and side.sums is not None:
-        low, high = side.bounds.interval(weights @ side.sums, level)
+        low, high = side.bounds.interval(weights @ side.sums, level, shown)
     elif not side.identified:
         low, high = np.zeros(len(weights)), np.ones(len(weights))
     else:
-        inversion = side.inversion
-        raw, cov = weights @ inversion.raw, weights @ inversion.covariance() @ weights.T
-        sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
-        seen = sd > 0
+        own = side.inversion
+        cov = weights @ own.covariance() @ weights.T
+        seen = np.diag(cov) > 0
         z = largest(cov[np.ix_(seen, seen)], level) if seen.any() else 0.0
-        half = z * np.sqrt(sd**2 + z**2 / 2 * (weights @ inversion.jump) ** 2)
-        low, high = np.clip(raw - half, 0, 1), np.clip(raw + half, 0, 1)
+        figures = Linear(weights @ own.raw, cov, weights @ own.jump, np.full(len(weights), True))
+        low, high = (np.clip(x, 0, 1) for x in figures.ends(z))
     ends = zip(shown, np.minimum(low, shown), np.maximum(high, shown), strict=True)
     return [Figure(*map(float, x)) for x in ends]
 
@@ -152,11 +147,8 @@ class Regression:
 
 def _either(values: int, code: int, k: int) -> Floats:
     """Sums of a table's cells, the outcome first: the outcome and not, for each of k combinations of other columns."""
-    cells, at = np.arange(k), np.arange(values * k).reshape(values, k)
-    sums = np.zeros((2 * k, values * k))
-    for value in range(values):
-        sums[cells if value == code else k + cells, at[value]] = 1.0
-    return sums
+    chosen = np.eye(values)[code]
+    return np.kron([chosen, 1 - chosen], np.eye(k))
 
 
 def logistic(table: TableEstimate, value: str | None = None) -> Regression:
@@ -169,10 +161,7 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     outcome, *columns = table.columns
     if not columns:
         raise InputError("a regression needs one column or more to explain the outcome with.")
-    labels = [x for x in outcome.labels if x is not None]
-    if value is None and len(labels) != 2:
-        raise InputError(f"{outcome.name!r} has {len(labels)} values", next="Say which is the outcome (value=).")
-    chosen = labels[1] if value is None else value
+    chosen = _second(outcome) if value is None else value
     code = outcome.code(chosen)
     if not table.identified:
         raise InputError("the table of these columns cannot be identified from the released rows.")
@@ -183,11 +172,18 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     if not ended:
         flat = on_simplex(linear.raw)
         beta, _ = _solved(x, flat[:k], flat[k:])
-    mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
-    h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
+    mu, h = _information(x, yes + no, beta)
     steps = np.linalg.pinv(h) @ np.concatenate([x * (1 - mu)[:, None], -x * mu[:, None]]).T
     covariance = steps @ linear.covariance @ steps.T
     return Regression(outcome.name, chosen, terms, beta, covariance, linear, steps, ended)
+
+
+def _second(outcome: Column) -> str:
+    """Of two values, which is the outcome unless somebody says otherwise."""
+    labels = [x for x in outcome.labels if x is not None]
+    if len(labels) != 2:
+        raise InputError(f"{outcome.name!r} has {len(labels)} values", next="Say which is the outcome (value=).")
+    return labels[1]
 
 
 def _design(columns: Sequence[Column]) -> tuple[Floats, tuple[str, ...]]:
@@ -197,8 +193,14 @@ def _design(columns: Sequence[Column]) -> tuple[Floats, tuple[str, ...]]:
     for i, column in enumerate(columns):
         for j, label in enumerate(column.labels[1:], 1):
             parts.append((codes[i] == j).astype(float))
-            terms.append(f"{column.name} = {MISSING if label is None else label}")
+            terms.append(f"{column.name} = {text_of(label)}")
     return np.stack(parts, 1), tuple(terms)
+
+
+def _information(x: Floats, rows: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """μ of each combination of columns, and H = Σ p μ(1 − μ) x xᵀ."""
+    mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
+    return mu, np.asarray((x * (rows * mu * (1 - mu))[:, None]).T @ x)
 
 
 def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
@@ -207,16 +209,13 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
     Steps are halved until the log-likelihood Σ yes·log μ + no·log (1 − μ) does not fall; an unbiased table may have
     negative cells, with which it need not be concave, and then there may be no end.
     """
-    beta = np.zeros(x.shape[1])
-
     def likelihood(b: Floats) -> float:
-        eta = x @ b
-        return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
+        return float(-(yes * np.logaddexp(0, -x @ b) + no * np.logaddexp(0, x @ b)).sum())
 
+    beta = np.zeros(x.shape[1])
     for _ in range(SCORING.rounds):
-        mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
+        mu, h = _information(x, yes + no, beta)
         score = x.T @ (yes * (1 - mu) - no * mu)
-        h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
         try:
             np.linalg.cholesky(h)
         except np.linalg.LinAlgError:
@@ -224,9 +223,7 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
         if np.abs(score).max() < SCORING.close:
             return beta, True
         step = np.linalg.solve(h, score)
-        size = 1.0
-        while size > 1e-6 and likelihood(beta + size * step) < likelihood(beta):
-            size /= 2
+        size = next(s for s in 0.5 ** np.arange(21) if s < 1e-6 or likelihood(beta + s * step) >= likelihood(beta))
         beta = beta + size * step
         if np.abs(beta).max() > SCORING.farthest:
             return beta, False

@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from sfumato import estimation
 from sfumato.alphabet import Alphabet, Column, Floats
-from sfumato.decimals import MISSING
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.functionals import summed
-from sfumato.estimation.inversion import Inversion, on_simplex, simultaneous
+from sfumato.estimation.inversion import Inversion, LawInversion, on_simplex, simultaneous
+from sfumato.estimation.models import summed
 from sfumato.estimation.scores import sums
-from sfumato.estimation.tables import TableEstimate
+from sfumato.estimation.tables import TableEstimate, cell_records, text_of
 from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
 from sfumato.sources.delimited import guarded
@@ -35,6 +34,13 @@ if TYPE_CHECKING:
     from sfumato.estimation.estimates import Bounds, Identifiable
     from sfumato.estimation.numbers import Regression
     from sfumato.frames import Record
+
+
+def shown(inversion: Inversion, fitted: Floats, project: bool) -> Floats:
+    """Unbiased where it is identified; otherwise the sums of the fitted table."""
+    if not inversion.identified.all():
+        return fitted
+    return on_simplex(inversion.raw) if project else inversion.raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +61,9 @@ class Marginal:
         cls, alphabet: Alphabet, inversion: Inversion, project: bool, fitted: Floats, sums: Floats | None,
         bounds: Bounds | None,
     ) -> Marginal:
-        """Unbiased where it is identified; otherwise the sums of the fitted table."""
-        if not inversion.identified.all():
-            return cls(alphabet, fitted, inversion, sums, bounds)
-        raw = inversion.raw
-        return cls(alphabet, on_simplex(raw) if project else raw, inversion)
+        """With limits where it is not identified."""
+        p = shown(inversion, fitted, project)
+        return cls(alphabet, p, inversion) if inversion.identified.all() else cls(alphabet, p, inversion, sums, bounds)
 
     @property
     def identified(self) -> bool:
@@ -69,19 +73,14 @@ class Marginal:
         """(low, high) that hold for all values of this variable at once, identified or not."""
         if self.bounds is None or self.sums is None:
             return simultaneous(self.inversion, level, self.p)
-        low, high = self.bounds.interval(self.sums, level)
-        return np.minimum(low, self.p), np.maximum(high, self.p)
+        return self.bounds.interval(self.sums, level, self.p)
 
     def by_column(self) -> tuple[Marginal, ...]:
         """The same for each column by itself, where the variable is made of several and is small enough to sum."""
-        sizes = [column.size for column in self.alphabet.columns]
-        if len(sizes) < 2 or self.p.size > SQUARE:
+        columns = self.alphabet.columns
+        if len(columns) < 2 or self.p.size > SQUARE:
             return (self,)
-        digits = np.unravel_index(np.arange(self.p.size), sizes)
-        return tuple(
-            self._summed(Alphabet.of(column), np.equal.outer(np.arange(column.size), digit).astype(float))
-            for column, digit in zip(self.alphabet.columns, digits, strict=True)
-        )
+        return tuple(self._summed(Alphabet.of(column), sums(columns, [column.name])) for column in columns)
 
     def _summed(self, alphabet: Alphabet, sums: Floats) -> Marginal:
         inversion = summed(self.inversion, sums, (alphabet.size,))
@@ -103,7 +102,7 @@ class Estimate(Framed):
     useful: Marginal
     notes: tuple[str, ...]
     mechanism: Mechanism = field(repr=False)
-    inversion: Inversion = field(repr=False)
+    inversion: LawInversion = field(repr=False)
     bounds: Bounds | None = field(default=None, repr=False)  # when not everything is identified
     projected: bool = True  # estimates are moved to the nearest distribution
 
@@ -135,14 +134,13 @@ class Estimate(Framed):
         """
         if self.bounds is None:
             return simultaneous(self.inversion, level, self.p)
-        low, high = self.bounds.interval(np.eye(self.p.size), level)
-        return np.minimum(low.reshape(self.p.shape), self.p), np.maximum(high.reshape(self.p.shape), self.p)
+        low, high = self.bounds.interval(np.eye(self.p.size), level, self.p.ravel())
+        return low.reshape(self.p.shape), high.reshape(self.p.shape)
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that the released rows tell of, the secret first if the mechanism read it."""
-        secret = self.mechanism.secret.columns if self.secret is not None else ()
-        return (*secret, *self.mechanism.useful.columns)
+        return self.mechanism.reading
 
     def table(self, *names: str) -> TableEstimate:
         """The estimated distribution of some of the columns together, in this order.
@@ -160,10 +158,7 @@ class Estimate(Framed):
         shape = tuple(known[name].size for name in names)
         m = sums(self.columns, names)
         inversion = summed(self.inversion, m, shape)
-        if inversion.identified.all():
-            p = on_simplex(inversion.raw) if self.projected else inversion.raw
-        else:
-            p = (m @ self.p.ravel()).reshape(shape)
+        p = shown(inversion, (m @ self.p.ravel()).reshape(shape), self.projected)
         return TableEstimate(tuple(known[name] for name in names), p, self.n, inversion)
 
     @property
@@ -182,11 +177,7 @@ class Estimate(Framed):
 
     def records(self, level: float = 0.95) -> Iterator[Record]:
         """One record for each cell, with the interval that holds for all of them at once."""
-        low, high = (x.ravel() for x in self.interval(level))
-        names = [c.name for c in self.columns]
-        for i, labels in enumerate(product(*(c.labels for c in self.columns))):
-            told = {name: MISSING if label is None else label for name, label in zip(names, labels, strict=True)}
-            yield {**told, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
+        return cell_records(self.columns, self.p, self.interval(level))
 
     def plot(self, *names: str, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """The table of the columns named, or the whole, with its intervals; returns matplotlib's axes."""
@@ -247,8 +238,7 @@ def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> st
 
 
 def _record(names: Sequence[str], labels: Sequence[Label], share: float, low: float, high: float) -> Record:
-    texts = [MISSING if x is None else x for x in labels]
-    values = (" × ".join(names), " · ".join(texts), share, low, high)
+    values = (" × ".join(names), " · ".join(map(text_of, labels)), share, low, high)
     return dict(zip(TIDY_HEAD, values, strict=True))
 
 

@@ -1,9 +1,8 @@
 """Scores: tables of a few columns from the answers of a bundle's parts.
 
 A score L(t, y) of a part has E[L(t, Y) | x] = 1{x_T = t}: it is unbiased for every record, so its mean over rows
-estimates the
-table of the columns T whatever their distribution. Parts have independent noise, so products of the scores of two
-parts estimate tables across them, again whatever the dependence of the columns.
+estimates the table of the columns T whatever their distribution. Parts have independent noise, so products of the
+scores of two parts estimate tables across them, again whatever the dependence of the columns.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.alphabet import Column, Floats, Ints
+from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError
-from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Inversion, Mask, multinomial_deviations
+from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Mask, multinomial_deviations
 from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import told_apart
@@ -28,15 +27,11 @@ NO_PROJECTOR = np.zeros((0, 0))  # of a part of a table, which does not say by i
 
 def sums(columns: Sequence[Column], wanted: Sequence[str]) -> Floats:
     """[t, x]: which cell of the wanted columns each joint code of `columns` lies in."""
-    sizes = [c.size for c in columns]
-    digits = np.indices(sizes).reshape(len(sizes), -1)
     place = {c.name: i for i, c in enumerate(columns)}
-    at = np.zeros(digits.shape[1], np.int64)
-    for name in wanted:
-        at = at * sizes[place[name]] + digits[place[name]]
-    out = np.zeros((int(np.prod([sizes[place[n]] for n in wanted])), digits.shape[1]))
-    out[at, np.arange(digits.shape[1])] = 1.0
-    return out
+    axes, sizes = [place[name] for name in wanted], [c.size for c in columns]
+    kept = [sizes[axis] for axis in axes]
+    at = np.ravel_multi_index(tuple(np.indices(sizes)[axes]), kept).ravel()
+    return np.asarray(np.arange(math.prod(kept))[:, None] == at, float)
 
 
 def centred(table: Floats, shape: Sequence[int]) -> Floats:
@@ -55,7 +50,6 @@ class Scores:
     left: Floats  # L[x, y]
     seen: Floats  # projector on the row space of Q
     expected: Floats  # P(y) at the design distribution
-    rank: int
     effects: dict[tuple[str, ...], Effect] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -66,25 +60,21 @@ class Scores:
         p = prior(part)
         f = q @ p
         made = DenseInversion.of(q, f, 1, (part.inputs,), p)
-        return cls(tuple(columns), made.left, made.seen, f, made.rank)
+        return cls(tuple(columns), made.left, made.seen, f)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {c.name: c.size for c in self.columns}
 
     def table(self, wanted: Sequence[str], f: Floats, n: int) -> DenseInversion:
         """The table of some of the columns from the frequencies f of the outputs among n rows."""
-        m = sums(self.columns, wanted)
-        sizes = {c.name: c.size for c in self.columns}
-        shape = tuple(sizes[name] for name in wanted)
-        seen = m @ self.seen if n else np.zeros_like(m)
-        return DenseInversion(m @ self.left, f, max(n, 1), shape, seen, m, min(self.rank, len(m)))
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(c.name for c in self.columns)
+        m, shape = sums(self.columns, wanted), tuple(self.sizes[name] for name in wanted)
+        return DenseInversion(m @ self.left, f, n, shape, m @ self.seen, m)
 
     def effect(self, wanted: tuple[str, ...]) -> Effect:
         """The effect of some of the columns: their table less what fewer of them say of it."""
         if wanted not in self.effects:
-            sizes = {c.name: c.size for c in self.columns}
-            m = centred(sums(self.columns, wanted), [sizes[name] for name in wanted])
+            m = centred(sums(self.columns, wanted), [self.sizes[name] for name in wanted])
             outside, size = np.linalg.norm(m - m @ self.seen), np.linalg.norm(m)
             scores = m @ self.left
             moment = float((scores**2 @ self.expected).sum())
@@ -108,13 +98,11 @@ class PairInversion:
     b: Floats
     f: Floats  # [y, y']
     n: int
-    known: Mask
-    rank: int
+    identified: Mask
 
     @classmethod
     def of(cls, first: DenseInversion, second: DenseInversion, f: Floats, n: int) -> PairInversion:
-        known = np.logical_and.outer(first.identified, second.identified)
-        return cls(first.left, second.left, f, n, known, first.rank * second.rank)
+        return cls(first.left, second.left, f, n, np.logical_and.outer(first.identified, second.identified))
 
     @property
     def raw(self) -> Floats:
@@ -129,10 +117,6 @@ class PairInversion:
         """At most: the product of the largest scores, and the value itself."""
         return np.asarray((np.outer(np.abs(self.a).max(1), np.abs(self.b).max(1)) + np.abs(self.raw)) / self.n)
 
-    @property
-    def identified(self) -> Mask:
-        return self.known
-
     def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
         step, out = max(1, BLOCK // self.f.size), []
         for start in range(0, draws, step):
@@ -145,27 +129,6 @@ class PairInversion:
         left = np.kron(self.a, self.b) - self.raw.reshape(-1, 1)
         return np.asarray((left * self.f.ravel()) @ left.T / self.n)
 
-    def marginal(self, axis: int) -> Inversion:
-        raise InputError("ask for the table of the column itself.")
-
-
-@dataclass(frozen=True, eq=False)
-class Lifted:
-    """The effects that one part tells of a table: of all its columns, or of one, which every cell then shares in."""
-
-    own: DenseInversion
-    place: Ints | None = None  # for each cell of the table the value of the one column
-    share: float = 1.0  # of that column's effect in a cell
-
-    def spread(self, values: Floats, power: int = 1) -> Floats:
-        """Figures of the part as figures of the table's cells."""
-        flat = values.ravel()
-        return np.asarray(flat if self.place is None else flat[self.place] * self.share**power)
-
-    def covariance(self) -> Floats:
-        found = self.own.covariance()
-        return found if self.place is None else np.asarray(found[np.ix_(self.place, self.place)] * self.share**2)
-
 
 @dataclass(frozen=True, eq=False)
 class PooledInversion:
@@ -176,43 +139,29 @@ class PooledInversion:
     tables have the same effects of a column they share, and agree on it.
     """
 
-    parts: tuple[Lifted, ...]
-    cells: int
-    known: bool
+    parts: tuple[DenseInversion, ...]  # what each tells of every cell
+    identified: Mask
 
     @property
     def raw(self) -> Floats:
-        return np.asarray(1 / self.cells + sum((p.spread(p.own.raw) for p in self.parts), np.zeros(self.cells)))
+        even = np.full(self.identified.size, 1 / self.identified.size)
+        return np.asarray(sum((p.raw for p in self.parts), even))
 
     @property
     def variance(self) -> Floats:
-        return np.asarray(sum((p.spread(p.own.variance, 2) for p in self.parts), np.zeros(self.cells)))
+        return np.asarray(sum((p.variance for p in self.parts), np.zeros(self.identified.size)))
 
     @property
     def jump(self) -> Floats:
         """Each row answers one part."""
-        return np.asarray(np.max([p.spread(p.own.jump) for p in self.parts] or [np.zeros(self.cells)], axis=0))
-
-    @property
-    def identified(self) -> Mask:
-        return np.full(self.cells, self.known)
-
-    @property
-    def rank(self) -> int:
-        return self.cells if self.known else 0
+        return np.asarray(np.max([p.jump for p in self.parts] or [np.zeros(self.identified.size)], axis=0))
 
     def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        out = np.zeros((draws, self.cells))
-        for p in self.parts:
-            noise = p.own.deviations(rng, draws)
-            out += noise if p.place is None else noise[:, p.place] * p.share
-        return out
+        drawn = (p.deviations(rng, draws) for p in self.parts)
+        return np.asarray(sum(drawn, np.zeros((draws, self.identified.size))))
 
     def covariance(self) -> Floats:
-        return np.asarray(sum((p.covariance() for p in self.parts), np.zeros((self.cells, self.cells))))
-
-    def marginal(self, axis: int) -> Inversion:
-        raise InputError("ask for the table of the column itself.")
+        return np.asarray(sum((p.covariance() for p in self.parts), np.zeros((self.identified.size,) * 2)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,35 +183,24 @@ def pooled(
     covariance that is expected: at the even distribution the noise of GRR and SRR is isotropic on every effect, that of
     blocks nearly (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
     """
-    shape = [sizes[name] for name in names]
-    digits, cells = np.indices(shape).reshape(len(shape), -1), int(np.prod(shape))
-    lifted: dict[tuple[int, str | None], tuple[Floats, Scores]] = {}
-    known = True
-    for effect in subsets(names):
-        told = [(i, s.effect(effect)) for i, (s, _, n) in enumerate(seen) if n and set(effect) <= s.names]
-        told = [(i, e) for i, e in told if e.known]
-        total = sum(seen[i][2] / e.moment for i, e in told if e.moment > 0)
+    cells, lefts, known = math.prod(sizes[name] for name in names), dict[int, Floats](), True
+    for effect in (x for k in range(1, len(names) + 1) for x in combinations(names, k)):
+        about = [(i, s.effect(effect)) for i, (s, _, n) in enumerate(seen) if n and set(effect) <= set(s.sizes)]
+        told = {i: e for i, e in about if e.known}
+        total = sum(seen[i][2] / e.moment for i, e in told.items())
         known &= total > 0 or math.prod(sizes[c] - 1 for c in effect) == 0
-        for i, e in told if total > 0 else ():
-            weighted = e.scores * (seen[i][2] / e.moment / total)
-            whole = set(names) <= seen[i][0].names
-            key = i, None if whole else effect[0]
-            if whole and len(effect) < len(names):
-                at = names.index(effect[0])
-                weighted = weighted[digits[at]] * (shape[at] / cells)
-            before = lifted.get(key)
-            lifted[key] = weighted if before is None else before[0] + weighted, seen[i][0]
-    parts = []
-    for (i, alone), (left, _) in lifted.items():
-        own = DenseInversion(left, seen[i][1], seen[i][2], (len(left),), NO_PROJECTOR, NO_PROJECTOR, len(left))
-        home = None if alone is None else names.index(alone)
-        parts.append(Lifted(own) if home is None else Lifted(own, digits[home], shape[home] / cells))
-    return PooledInversion(tuple(parts), cells, known)
+        for i, e in told.items():
+            left = e.scores * (seen[i][2] / e.moment / total)
+            lefts[i] = lefts.get(i, 0.0) + _in_cells(left, names.index(effect[0]), [sizes[name] for name in names])
+    parts = [DenseInversion(x, *seen[i][1:], (cells,), NO_PROJECTOR, NO_PROJECTOR) for i, x in lefts.items()]
+    return PooledInversion(tuple(parts), np.full(cells, known))
 
 
-def subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """All but the empty one."""
-    return [x for k in range(1, len(names) + 1) for x in combinations(names, k)]
+def _in_cells(left: Floats, at: int, shape: Sequence[int]) -> Floats:
+    """Scores of the effect of one column of a table as scores of its cells, in which all with a value of it share."""
+    if len(left) == math.prod(shape):
+        return left
+    return np.asarray(left[np.indices(shape)[at].ravel()] * (len(left) / math.prod(shape)))
 
 
 def alike(one: Mechanism, other: Mechanism) -> bool:

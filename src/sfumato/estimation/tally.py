@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,38 +32,30 @@ if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
 
-def are_answers(source: object) -> TypeGuard[Sequence[object]]:
-    """Whether a list holds answers and not counts: counts are numbers, all the way down."""
-    return isinstance(source, (list, tuple)) and len(source) > 0 and not _numeric(source[0])
-
-
 def _numeric(x: object) -> bool:
-    if isinstance(x, (list, np.ndarray)):
+    if isinstance(x, (list, tuple, np.ndarray)):
         return len(x) > 0 and all(_numeric(v) for v in x)
-    return (isinstance(x, tuple) and len(x) > 0 and all(_numeric(v) for v in x)) or (
-        isinstance(x, (int, float, np.number)) and not isinstance(x, bool)
-    )
+    return isinstance(x, (int, float, np.number)) and not isinstance(x, bool)
 
 
 def table_of(answers: Sequence[object], mechanism: Mechanism | Bundle) -> pa.Table:
     """The released table of some answers, as `respond` gives them or as dictionaries by column."""
     if isinstance(mechanism, Bundle):
-        return _of_bundle(answers, mechanism)
+        return _by_name(answers, mechanism.names) if mechanism.turns is None else _in_turn(answers)
     if isinstance(answers[0], Mapping):
-        names = list(answers[0])
-        return pa.table({name: pa.array([_at(a, name, i) for i, a in enumerate(answers)]) for name in names})
+        return _by_name(answers, list(answers[0]))
     return _KINDS[mechanism.law.meaning](answers, mechanism)
 
 
-def _at(answer: object, name: str, i: int) -> object:
-    if not isinstance(answer, Mapping) or name not in answer:
-        raise DataError(f"answer {i + 1} has no {name!r}, which the first one has.")
-    return answer[name]
+def _by_name(answers: Sequence[object], names: Sequence[str]) -> pa.Table:
+    for i, answer in enumerate(answers):
+        for name in names:
+            if not isinstance(answer, Mapping) or name not in answer:
+                raise DataError(f"answer {i + 1} has no {name!r}, which the first one has.")
+    return pa.table({name: pa.array([a[name] for a in answers if isinstance(a, Mapping)]) for name in names})
 
 
-def _of_bundle(answers: Sequence[object], bundle: Bundle) -> pa.Table:
-    if bundle.turns is None:
-        return pa.table({name: pa.array([_at(a, name, i) for i, a in enumerate(answers)]) for name in bundle.names})
+def _in_turn(answers: Sequence[object]) -> pa.Table:
     told = [a for a in answers if isinstance(a, Mapping) and len(a) == 1]
     if len(told) < len(answers):
         raise DataError("each answer must be a dictionary with the one part that was answered.")
@@ -114,8 +106,8 @@ _KINDS: dict[str, Callable[[Sequence[object], Mechanism], pa.Table]] = {
 def checked_answers(
     source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle
 ) -> TableLike | npt.ArrayLike:
-    """The source, as a table if it is a list of answers."""
-    if not are_answers(source):
+    """The source, as a table if it is a list of answers and not of counts: those are numbers, all the way down."""
+    if not isinstance(source, (list, tuple)) or not source or _numeric(source[0]):
         return source
     try:
         return table_of(source, mechanism)
@@ -202,27 +194,28 @@ def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | Non
 
 
 def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
-    """Counts of the rows of a table, where they are."""
-    columns, size, count = reader = _reader(mechanism, decode)
+    """Counts of the rows of a table, where they are: on a cluster, rows are counted under a key of their own."""
+    columns, size, count = _reader(mechanism, decode)
     if source.sums is None:
-        return _added(source.batches(columns), reader, decode)
+        return counted(source.batches(columns), mechanism, decode)
+
+    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
+        totals = count(batch, 0, weights)
+        at = np.flatnonzero(totals)
+        return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
+
     source.find(*columns)
     few = decode != "symbols" or mechanism.law.meaning != "subset"
-    return Tally(*_counted_there(source, columns, size, count, few=few), decode)
+    found = source.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
+    at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
+    totals = np.zeros(size)
+    totals[at[at >= 0]] = n[at >= 0]
+    return Tally(totals, int(n[at < 0].sum()), decode)
 
 
 def counted(batches: Iterable[pa.RecordBatch], mechanism: Mechanism, decode: str) -> Tally:
     """Counts of released rows, batch by batch as they come."""
-    return _added(batches, _reader(mechanism, decode), decode)
-
-
-def _reader(mechanism: Mechanism, decode: str) -> Reader:
-    meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
-    return READERS[meaning](mechanism)
-
-
-def _added(batches: Iterable[pa.RecordBatch], reader: Reader, decode: str) -> Tally:
-    _, size, count = reader
+    _, size, count = _reader(mechanism, decode)
     totals, rows = np.zeros(size, np.int64), 0
     for batch in batches:
         totals += count(batch, rows, None)
@@ -230,23 +223,13 @@ def _added(batches: Iterable[pa.RecordBatch], reader: Reader, decode: str) -> Ta
     return Tally(totals.astype(float), rows, decode)
 
 
+def _reader(mechanism: Mechanism, decode: str) -> Reader:
+    meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
+    return READERS[meaning](mechanism)
+
+
 Count = Callable[[pa.RecordBatch, int, Ints | None], Ints]  # (rows, number of the first, how often each comes) → totals
 Reader = tuple[list[str], int, Count]
-
-
-def _counted_there(opened: Source, columns: list[str], size: int, count: Count, *, few: bool) -> tuple[Floats, int]:
-    """Totals and the number of rows of a table that lives on a cluster; rows are counted under a key of their own."""
-    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
-        totals = count(batch, 0, weights)
-        at = np.flatnonzero(totals)
-        return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
-
-    assert opened.sums is not None
-    found = opened.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
-    at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
-    totals = np.zeros(size)
-    totals[at[at >= 0]] = n[at >= 0]
-    return totals, int(n[at < 0].sum())
 
 
 def _labels(*alphabets: Alphabet) -> Reader:

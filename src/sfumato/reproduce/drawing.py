@@ -54,14 +54,23 @@ def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]
         writer.writerows(rows)
 
 
-def draw(path: Path, panels: int, paint: Paint, *, across: int = 2) -> str:
+def curves(values: Mapping[tuple[str, str, float], float], x: str, y: str) -> list[Panel]:
+    """Panels of values by (panel, line, x), in the order in which they come."""
+    panels: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    for (title, name, at), value in values.items():
+        line = panels.setdefault(title, {}).setdefault(name, ([], []))
+        line[0].append(at)
+        line[1].append(value)
+    return [(title, x, y, series) for title, series in panels.items()]
+
+
+def draw(path: Path, panels: int, paint: Paint) -> str:
     """A picture of as many panels, filled by `paint`; returns a remark instead where matplotlib is missing."""
     try:
         layout = matplotlib.layout_engine.ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12)
     except ImportError:
         return NO_PICTURE
-    across = min(across, panels)
-    down = -(-panels // across)
+    across, down = min(2, panels), -(-panels // 2)
     with matplotlib.rc_context(LOOK):
         figure = matplotlib.figure.Figure(figsize=(5.4 * across, 3.5 * down), layout=layout)
         axes = [figure.add_subplot(down, across, i + 1) for i in range(panels)]
@@ -72,12 +81,12 @@ def draw(path: Path, panels: int, paint: Paint, *, across: int = 2) -> str:
     return ""
 
 
-def lines(
-    path: Path, panels: Sequence[Panel], *, bands: Mapping[str, Mapping[str, Band]] | None = None, style: str = "o-",
-    ends: bool = True,
+def written(
+    out: Path, figure: str, header: Sequence[str], rows: Sequence[Sequence[object]], panels: Sequence[Panel],
+    bands: Mapping[str, Mapping[str, Band]] | None = None, *, style: str = "o-", ends: bool = True,
 ) -> str:
-    """Lines with their names at their ends (or, where the ends meet, in a list beside them); bands lie behind them."""
-
+    """The data of a figure and its picture, lines with their names at their ends (or, where the ends meet, in a list
+    beside them) and bands behind them; returns a remark where there is none."""
     def paint(axes: Sequence[Axes]) -> None:
         for ax, (title, x_label, y_label, series) in zip(axes, panels, strict=True):
             colours = {name: COLOURS.get(name, OTHERS[i % len(OTHERS)]) for i, name in enumerate(series)}
@@ -91,7 +100,8 @@ def lines(
             elif len(series) > 1:
                 ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, labelcolor="linecolor")
 
-    return draw(path, len(panels), paint)
+    write_csv(out / f"{figure}.csv", header, rows)
+    return draw(out / f"{figure}.svg", len(panels), paint)
 
 
 def _named(ax: Axes, series: Series, colours: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Tabular
 from sfumato.privacy.overview import LeakageMap, map_of
 from sfumato.reproduce import papers
-from sfumato.reproduce.drawing import Line, lines, order_picture, verdict, write_csv
+from sfumato.reproduce.drawing import Line, curves, order_picture, verdict, write_csv, written
 from sfumato.uncertainty import Exactly
 
 
@@ -58,13 +58,11 @@ class Timed:
 
     def written(self, out: Path, name: str) -> str:
         """The data, and both halves of the paper's picture, which draws one against the other, side by side."""
-        write_csv(
-            out / f"{name}.csv", ("method", "epsilon", "table", "value", "bound", "level", "seconds"), self.rows
-        )
         names = dict.fromkeys(r[0] for r in self.rows)
         kept, spent = ({n: (self.epsilons, self.mean(n, c).tolist()) for n in names} for c in (3, 6))
         panels = [("what is kept", "ε", "I(X;Y), nats", kept), ("time", "ε", "seconds", spent)]
-        return lines(out / f"{name}.svg", panels)
+        header = ("method", "epsilon", "table", "value", "bound", "level", "seconds")
+        return written(out, name, header, self.rows, panels)
 
 
 def fig3(out: Path, *, full: bool) -> str:
@@ -128,23 +126,14 @@ def _solved(
 
 def fig5(out: Path, *, full: bool) -> str:
     """001 Figure 5: Opt-LIP, CR, GRR and OUE on Adult, S ∈ {marital-status, occupation}, three X, LIP as the notion."""
-    epsilons, rows, panels = papers()["001-fig5"].run(full).epsilons, [], []
-    for secret, useful in CASES_5:
-        series: dict[str, Line] = {}
-        for method in METHODS_5:
-            found = [_solved(secret, useful, method, epsilon) for epsilon in epsilons]
-            rows += found
-            series[method] = (epsilons, [r[4] for r in found])
-        panels.append((f"{secret}, {useful}", "ε (LIP)", "I(X;Y), nats", series))
+    epsilons = papers()["001-fig5"].run(full).epsilons
+    rows = [_solved(*case, method, e) for case in CASES_5 for method in METHODS_5 for e in epsilons]
+    kept = {(f"{r[0]}, {r[1]}", r[2], r[3]): r[4] for r in rows}
     header = ("secret", "useful", "method", "epsilon", "value", "bound", "gap", "seconds")
-    write_csv(out / "001-fig5.csv", header, rows)
-    remark = lines(out / "001-fig5.svg", panels)
+    remark = written(out, "001-fig5", header, rows, curves(kept, "ε (LIP)", "I(X;Y), nats"))
     solved = [r for r in rows if r[2] == "lip"]
     gaps, slowest = max(r[6] for r in solved), max(r[7] for r in solved)
-    best = all(
-        panel[3]["lip"][1][i] >= panel[3][m][1][i] - 1e-6
-        for panel in panels for m in ("grr", "oue") for i in range(len(epsilons))
-    )
+    best = all(kept[panel, "lip", e] >= x - 1e-6 for (panel, m, e), x in kept.items() if m in ("grr", "oue"))
     text = (
         f"all {len(solved)} Opt-LIP cases solved with gap ≤ {gaps:.1e}, slowest {slowest:.1f} s (printed: some "
         f"occupation cases unfinished, OUE infeasible at a = 16; both are here); Opt-LIP ≥ GRR and OUE: {best}"
@@ -171,21 +160,18 @@ def calibrated(joint: Joint, epsilon: float, method: str) -> tuple[float, float]
 def fig6(out: Path, *, full: bool) -> str:
     """001 Figure 6: GRR against CR on synthetic tables from the Jeffreys prior, I(X;Y)/H(X) for several a and c."""
     run = papers()["001-fig6"].run(full)
-    rows, panels, gains = [], [], {}
+    rows, gains = [], {}
     for a, c in SHAPES_6:
         joints = [jeffreys(c, a, k) for k in range(run.count)]
-        series: dict[str, Line] = {}
+        mean = {}
         for method in ("grr", "cr"):
-            means = []
             for epsilon in run.epsilons:
                 values = [calibrated(joint, epsilon, method)[0] / joint.entropy_useful for joint in joints]
                 rows.append((a, c, method, epsilon, np.mean(values), np.std(values)))
-                means.append(float(np.mean(values)))
-            series[method] = (run.epsilons, means)
-        panels.append((f"a = {a}, c = {c}", "ε (LIP)", "I(X;Y) / H(X)", series))
-        gains[a, c] = float(np.mean(np.array(series["cr"][1]) - np.array(series["grr"][1])))
-    write_csv(out / "001-fig6.csv", ("a", "c", "method", "epsilon", "mean", "deviation"), rows)
-    remark = lines(out / "001-fig6.svg", panels)
+            mean[method] = np.mean([r[4] for r in rows[-len(run.epsilons):]])
+        gains[a, c] = float(mean["cr"] - mean["grr"])
+    panels = curves({(f"a = {r[0]}, c = {r[1]}", *r[2:4]): float(r[4]) for r in rows}, "ε (LIP)", "I(X;Y) / H(X)")
+    remark = written(out, "001-fig6", ("a", "c", "method", "epsilon", "mean", "deviation"), rows, panels)
     rising = gains[20, 5] > gains[5, 5] > gains[5, 20]
     listed = ", ".join(f"a={a} c={c}: {gain:+.3f}" for (a, c), gain in gains.items())
     text = f"CR gains on GRR as a grows against c: {rising} (mean difference of I/H: {listed}; {run.count} tables each)"
@@ -209,8 +195,8 @@ def fig7(out: Path, *, full: bool) -> str:
         found.append(float(np.corrcoef(alpha, gain)[0, 1]))
         series: dict[str, Line] = {"tables": (alpha, gain)}
         panels.append((f"ε = {epsilon:g}, ρ = {found[-1]:.4f}", "α_CR − α_GRR", "difference of I/H", series))
-    write_csv(out / "001-fig7.csv", ("epsilon", "table", "alpha_cr", "alpha_grr", "kept_cr", "kept_grr"), rows)
-    remark = lines(out / "001-fig7.svg", panels, style="o")
+    header = ("epsilon", "table", "alpha_cr", "alpha_grr", "kept_cr", "kept_grr")
+    remark = written(out, "001-fig7", header, rows, panels, style="o")
     text = (
         f"correlations {', '.join(f'{x:.4f}' for x in found)} at ε = {', '.join(f'{e:g}' for e in run.epsilons)} "
         f"(printed {', '.join(map(str, paper.printed.values()))}, ε not stated)"
@@ -224,27 +210,16 @@ CASES_8 = (("occupation", "education"), ("occupation", "relationship"))  # 5(b) 
 def fig8(out: Path, *, full: bool) -> str:
     """001 Figure 8: α of GRR and CR against ε on Adult, for the panels 5(b) and 5(d)."""
     epsilons = np.linspace(0.1, 2.0, papers()["001-fig8"].run(full).count).tolist()
-    rows, panels, told = [], [], []
-    for secret, useful in CASES_8:
-        joint, series = adult(secret, useful), {}
-        kept: dict[str, list[float]] = {"grr": [], "cr": []}
-        for method in ("grr", "cr"):
-            alphas = []
-            for epsilon in epsilons:
-                value, alpha = calibrated(joint, epsilon, method)
-                alphas.append(alpha)
-                kept[method].append(value)
-                rows.append((secret, useful, method, epsilon, alpha, value))
-            series[method] = (epsilons, alphas)
-        whole: dict[str, Line] = dict(series)
-        panels.append((f"{secret}, {useful}", "ε (LIP)", "α", whole))
-        higher = [a > b for a, b in zip(series["grr"][1], series["cr"][1], strict=True)]
-        better = [a > b for a, b in zip(kept["grr"], kept["cr"], strict=True)]
-        agree = float(np.mean([h == b for h, b in zip(higher, better, strict=True)]))
-        told.append((f"{secret} × {useful}", float(np.mean(higher)), agree))
-    write_csv(out / "001-fig8.csv", ("secret", "useful", "method", "epsilon", "alpha", "value"), rows)
-    remark = lines(out / "001-fig8.svg", panels)
-    monotone = all(np.all(np.diff(p[3][m][1]) >= -1e-12) for p in panels for m in ("grr", "cr"))
+    rows, told = [], []
+    for case in CASES_8:
+        joint = adult(*case)
+        found = {m: np.array([calibrated(joint, e, m) for e in epsilons]) for m in ("grr", "cr")}  # what is kept, and α
+        rows += [(*case, m, e, a, kept) for m, x in found.items() for e, (kept, a) in zip(epsilons, x, strict=True)]
+        better, higher = (found["grr"] > found["cr"]).T
+        told.append((" × ".join(case), float(higher.mean()), float((higher == better).mean())))
+    panels = curves({(f"{r[0]}, {r[1]}", r[2], r[3]): r[4] for r in rows}, "ε (LIP)", "α")
+    remark = written(out, "001-fig8", ("secret", "useful", "method", "epsilon", "alpha", "value"), rows, panels)
+    monotone = all(np.all(np.diff(y) >= -1e-12) for *_, series in panels for _, y in series.values())
     text = "; ".join(
         f"{name}: α_GRR > α_CR at {share:.0%} of ε, the larger α has the larger utility at {agree:.0%}"
         for name, share, agree in told

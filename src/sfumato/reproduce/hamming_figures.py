@@ -17,7 +17,7 @@ from sfumato.libraries import scipy
 from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
-from sfumato.reproduce.drawing import OTHERS, draw, lines, verdict, write_csv
+from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv, written
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
         f"{int((short > 1e-6).sum())} of {len(budgets)} points); Class III is exact here, where the paper has bounds."
     )
     at = budgets.tolist()
-    write_csv(folder / f"{name}.csv", ["distortion", *curves], list(zip(at, *curves.values(), strict=True)))
+    rows = list(zip(at, *curves.values(), strict=True))
     panel = (f"M = {m}", "Hamming distortion D", "least ε (nats)", {k: (at, y) for k, y in curves.items()})
-    remark = lines(folder / f"{name}.svg", [panel], style="-", ends=False)
+    remark = written(folder, name, ["distortion", *curves], rows, [panel], style="-", ends=False)
     return verdict(name, {"the order of the classes": _ordered(curves)}, text, remark, corrected=True)
 
 
@@ -112,10 +112,9 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     )
     at = budgets.tolist()
     rows = list(zip(at, dp, told, [x.bound for x in found], strict=True))
-    write_csv(folder / f"{name}.csv", ("distortion", "epsilon", "information", "bound"), rows)
-    curves = {"DP leakage": (at, dp), "MI leakage": (at, told)}
-    panel = (title, "Hamming distortion D", "leakage (nats)", curves)
-    remark = lines(folder / f"{name}.svg", [panel], style="-", ends=False)
+    panel = (title, "Hamming distortion D", "leakage (nats)", {"DP leakage": (at, dp), "MI leakage": (at, told)})
+    header = ("distortion", "epsilon", "information", "bound")
+    remark = written(folder, name, header, rows, [panel], style="-", ends=False)
     return verdict(name, {"mutual information stays below ε": below}, text, remark)
 
 

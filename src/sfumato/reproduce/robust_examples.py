@@ -18,7 +18,7 @@ from sfumato.designers.splitting import ir, total_variation
 from sfumato.joint import Joint
 from sfumato.privacy import LDP, RLDP
 from sfumato.reproduce import papers
-from sfumato.reproduce.drawing import apart, lines, verdict, write_csv
+from sfumato.reproduce.drawing import apart, curves, verdict, write_csv, written
 from sfumato.tolerances import LEAST
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.utility import mutual_information
@@ -106,17 +106,13 @@ def _beside(path: Path, found: Mapping[str, float], **others: Mapping[str, float
     write_csv(path, ("name", "found", *others), rows)
 
 
-def numbers_1() -> dict[str, float]:
-    divergence = math.log(float((ESTIMATE.p**2 / TRUTH.p).sum()))
-    return {
-        "B": math.log1p(BALL.radius), "D2(estimate, truth)": divergence,
-        "B with the quantile as printed": math.log1p(float(chdtri(3, 0.95)) / 100),
-    }
-
-
 def ex1(out: Path, *, full: bool) -> str:
     """000 Example 1: the radius of the ball, and the truth inside it."""
-    found, printed = numbers_1(), papers()["000-ex1"].printed
+    printed = papers()["000-ex1"].printed
+    found = {
+        "B": math.log1p(BALL.radius), "D2(estimate, truth)": math.log(float((ESTIMATE.p**2 / TRUTH.p).sum())),
+        "B with the quantile as printed": math.log1p(float(chdtri(3, 0.95)) / 100),
+    }
     _beside(out / "000-ex1.csv", found, printed=printed)
     claims = {"the printed numbers": not apart(found, printed), "P* in F": found["D2(estimate, truth)"] < found["B"]}
     return verdict(
@@ -127,16 +123,11 @@ def ex1(out: Path, *, full: bool) -> str:
     )
 
 
-def numbers_2() -> dict[str, float]:
-    low, high = BALL.spikes()
-    q = ESTIMATE.useful_given_secret
-    values = [*np.log(BALL.spread()), *low.ravel(), *(2 * np.maximum(q - low, high - q).max(1))]
-    return {name: float(x) for name, x in zip(papers()["000-ex2"].printed, values, strict=True)}
-
-
 def ex2(out: Path, *, full: bool) -> str:
     """000 Example 2: conditional projections of the ball."""
-    found, paper = numbers_2(), papers()["000-ex2"]
+    (low, high), q, paper = BALL.spikes(), ESTIMATE.useful_given_secret, papers()["000-ex2"]
+    values = [*np.log(BALL.spread()), *low.ravel(), *(2 * np.maximum(q - low, high - q).max(1))]
+    found = {name: float(x) for name, x in zip(paper.printed, values, strict=True)}
     _beside(out / "000-ex2.csv", found, corrected=paper.corrected, printed=paper.printed)
     off = apart(found, paper.printed)
     return verdict(
@@ -148,22 +139,14 @@ def ex2(out: Path, *, full: bool) -> str:
     )
 
 
-def designs() -> dict[str, Design]:
-    return {
-        "polyopt": design(BALL, LOG2, "polyopt"),
-        "polyopt without s1 = s2": design(BALL, LOG2, "polyopt", same_secret=False),
-        "ballopt": design(BALL, LOG2, "ballopt"),
-        "nr": design(BALL, LOG2, "nr"),
-    }
-
-
-def numbers_3(made: dict[str, Design]) -> dict[str, float]:
-    first, second = made["polyopt"], made["polyopt without s1 = s2"]
+def _of_polyopt(first: Design) -> dict[str, float]:
+    second = design(BALL, LOG2, "polyopt", same_secret=False)
+    ballopt, nr = (design(BALL, LOG2, method) for method in ("ballopt", "nr"))
     return {
         "I at the estimate": first.value, "I at the truth": mutual_information(first.mechanism, TRUTH),
         "realised level": LDP(TRUTH).level(first.mechanism), "level over F": RLDP(BALL).level(first.mechanism),
         "without s1 = s2": second.value, "its level over F": RLDP(BALL).level(second.mechanism),
-        "ballopt": made["ballopt"].value, "nr": made["nr"].value, "ceiling": first.ceiling,
+        "ballopt": ballopt.value, "nr": nr.value, "ceiling": first.ceiling,
     }
 
 
@@ -178,13 +161,13 @@ def matrix_differs(design: Design) -> float:
 
 def ex3(out: Path, *, full: bool) -> str:
     """000 Example 3: PolyOpt, with and without the inequalities that compare a secret with itself."""
-    made, paper = designs(), papers()["000-ex3"]
-    found = numbers_3(made)
+    polyopt, paper = design(BALL, LOG2, "polyopt"), papers()["000-ex3"]
+    found = _of_polyopt(polyopt)
     _beside(out / "000-ex3.csv", found, expected=paper.corrected, printed=paper.printed)
     close = all(abs(found[k] - x) <= 2e-5 for k, x in paper.corrected.items())
     claims = {
         "the printed numbers": not apart(found, paper.printed) and close,
-        "the matrix (49)": matrix_differs(made["polyopt"]) < 2e-4,
+        "the matrix (49)": matrix_differs(polyopt) < 2e-4,
     }
     ours = {"ballopt keeps at least as much": found["ballopt"] >= found["I at the estimate"]}
     return verdict(
@@ -197,19 +180,14 @@ def ex3(out: Path, *, full: bool) -> str:
     )
 
 
-def numbers_4() -> dict[str, float]:
-    made = {"grr": design(BALL, LOG2, "grr", notion="ldp"), "srr": design(BALL, LOG2, "srr")}
-    found: dict[str, float] = {}
-    for name, d in made.items():
-        found[f"{name} at the estimate"] = d.value
-        found[f"{name} at the truth"] = mutual_information(d.mechanism, TRUTH)
-    found["srr, fitted to F"] = design(BALL, LOG2, "srr", fit=True).value
-    return found
-
-
 def ex4(out: Path, *, full: bool) -> str:
     """000 Example 4: GRR and SRR."""
-    found, printed = numbers_4(), papers()["000-ex4"].printed
+    printed, found = papers()["000-ex4"].printed, dict[str, float]()
+    for name in ("grr", "srr"):
+        sealed = made(name, BALL, LOG2)
+        found[f"{name} at the estimate"] = sealed.value
+        found[f"{name} at the truth"] = mutual_information(sealed.mechanism, TRUTH)
+    found["srr, fitted to F"] = design(BALL, LOG2, "srr", fit=True).value
     _beside(out / "000-ex4.csv", found, printed=printed)
     return verdict(
         "000-ex4", {"the printed numbers": not apart(found, printed)},
@@ -218,21 +196,17 @@ def ex4(out: Path, *, full: bool) -> str:
     )
 
 
-def numbers_5() -> dict[str, float]:
-    paper, tight = (design(BALL, LOG2, "ir", rule=rule) for rule in ("paper", "tight"))
+def ex5(out: Path, *, full: bool) -> str:
+    """000 Example 5: independent reporting, by the paper's rule and by the tight one."""
+    paper, tight, printed = made("ir", BALL, LOG2), made("ir (tight)", BALL, LOG2), papers()["000-ex5"].printed
     matrix = paper.mechanism.matrix
     assert matrix is not None
-    return {
+    found = {
         "d": total_variation(Task(BALL, LOG2)), "I at the estimate": paper.value,
         "I at the truth": mutual_information(paper.mechanism, TRUTH), "split": float(paper.details["split"]),
         "Q(1|1)": float(matrix[0, 0]), "tight rule": tight.value, "level of the printed rule": paper.certificate.level,
         "level of the tight rule": tight.certificate.level,
     }
-
-
-def ex5(out: Path, *, full: bool) -> str:
-    """000 Example 5: independent reporting, by the paper's rule and by the tight one."""
-    found, printed = numbers_5(), papers()["000-ex5"].printed
     _beside(out / "000-ex5.csv", found, printed=printed)
     return verdict(
         "000-ex5", {"the printed numbers": not apart(found, printed)},
@@ -260,9 +234,9 @@ def tab2(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape
     paper = papers()["000-tab2"]
     many, few = draws or paper.run(full).count, paper.run(full, large=True).count
     rows = [_beside_printed(*key, x) for key, x in _significances(full, many, few, shapes).items()]
-    write_csv(out / "000-tab2.csv", TABLE_HEAD, rows)
     mean: Means = {(r[:2], r[2], r[3]): r[4] for r in rows}
-    remark = _by_significance(out / "000-tab2.svg", mean, shapes)
+    panels = curves({(titled(s), m, b): mean[s, m, b] for s, m, b in sorted(mean, key=lambda k: k[2])}, "β", "NMI")
+    remark = written(out, "000-tab2", TABLE_HEAD, rows, panels)
     told = [(r[4], r[5], r[7]) for r in rows if r[2] == "polyopt" and r[3] == 0.1 and not math.isnan(r[5] + r[7])]
     off = [(r[:2], r[2]) for r in rows if not r[8] and not math.isnan(r[5] + r[7])]
     claims = {
@@ -300,12 +274,6 @@ def _beside_printed(shape: Shape, name: str, beta: float, x: list[float]) -> Tab
     error = deviation * math.sqrt(1 / len(x) + 1 / paper.run(True).count)  # of the difference of two means
     near = abs(average - printed) <= SIGMAS * error + AS_PRINTED
     return *shape, name, beta, average, deviation / math.sqrt(len(x)), len(x), printed, near
-
-
-def _by_significance(path: Path, mean: Means, shapes: tuple[Shape, ...]) -> str:
-    at = {(s, m): [b for b in sorted(BETAS) if (s, m, b) in mean] for s in shapes for m in NAMES}
-    panels = {titled(s): {m: (at[s, m], [mean[s, m, b] for b in at[s, m]]) for m in NAMES} for s in shapes}
-    return lines(path, [(t, "β", "NMI", s) for t, s in panels.items()])
 
 
 def _told_of_table(

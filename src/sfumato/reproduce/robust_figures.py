@@ -10,13 +10,14 @@ import numpy as np
 
 from sfumato.datasets import adult
 from sfumato.privacy import LDP
-from sfumato.reproduce import papers
-from sfumato.reproduce.drawing import Band, Line, boxes, lines, verdict, write_csv
+from sfumato.reproduce import Run, papers
+from sfumato.reproduce.drawing import Band, Panel, boxes, curves, verdict, write_csv, written
 from sfumato.reproduce.robust_examples import (
     CENSUS,
     CLOSED,
     METHODS,
     ROBUST,
+    SEARCHED,
     SHAPES,
     Shape,
     draw,
@@ -47,19 +48,14 @@ def fig2(
         for epsilon in epsilons or run.epsilons:
             for name in METHODS:
                 found = made(name, ball, epsilon, run.seconds)
-                value = nmi[" × ".join(pair), name, epsilon] = found.value / ball.joint.entropy
+                shares = [x / ball.joint.entropy for x in (found.value, found.bound, found.ceiling)]
+                nmi[" × ".join(pair), name, epsilon] = shares[0]
                 over += found.certificate.level > epsilon
-                rows.append((
-                    *pair, epsilon, name, value, found.bound / ball.joint.entropy, found.ceiling / ball.joint.entropy,
-                    found.certificate.level, found.seconds,
-                ))
+                rows.append((*pair, epsilon, name, *shares, found.certificate.level, found.seconds))
     header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
-    write_csv(out / "000-fig2.csv", header, rows)
-    at = {panel: sorted({e for p, _, e in nmi if p == panel}) for panel in map(" × ".join, pairs)}
-    panels = {panel: {m: (es, [nmi[panel, m, e] for e in es]) for m in METHODS} for panel, es in at.items()}
-    remark = lines(out / "000-fig2.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
+    remark = written(out, "000-fig2", header, rows, curves(nmi, "ε", "NMI"))
     told = ", ".join(
-        f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
+        f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in SEARCHED) for panel in map(" × ".join, pairs)
     )
     text = (
         f"polyopt / ballopt / nr at ε = 1.5: {told}; srr overtakes ir {_overtaken(pairs)}; the paper has no polyopt "
@@ -116,19 +112,18 @@ def fig3(
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size."""
-    rows = list(_drawn(full, draws, shapes, epsilons))
-    write_csv(out / "000-fig3.csv", ("secrets", "useful", "epsilon", "draw", "method", "nmi", "bound"), rows)
+    rows: list[Drawn] = [
+        (*shape, e, i, name, *kept(name, draw(shape, i).ball, e, run.seconds))
+        for shape, run, i in _draws("000-fig3", full, draws, shapes) for e in epsilons or run.epsilons
+        for name in METHODS
+    ]
     mean = {
         (shape, e): {m: float(np.mean([r[5] for r in rows if r[:3] == (*shape, e) and r[4] == m])) for m in METHODS}
         for shape, e in dict.fromkeys(((r[0], r[1]), r[2]) for r in rows)
     }
-    panels = {
-        titled(shape): {
-            m: ([e for s, e in mean if s == shape], [x[m] for (s, _), x in mean.items() if s == shape]) for m in METHODS
-        }
-        for shape in shapes
-    }
-    remark = lines(out / "000-fig3.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
+    panels = curves({(titled(s), m, e): y for (s, e), x in mean.items() for m, y in x.items()}, "ε", "NMI")
+    header = ("secrets", "useful", "epsilon", "draw", "method", "nmi", "bound")
+    remark = written(out, "000-fig3", header, rows, panels)
     below = sum(
         b[5] < a[5] - 1e-6 for a in rows if a[4] == "polyopt" for b in rows if b[:4] == a[:4] and b[4] == "ballopt"
     )
@@ -136,16 +131,13 @@ def fig3(
     return verdict("000-fig3", _order_of(mean), _told_of(mean, rows), remark, ours=ours)
 
 
-def _drawn(
-    full: bool, draws: int | None, shapes: tuple[Shape, ...], epsilons: tuple[float, ...]
-) -> Iterator[Drawn]:
+def _draws(
+    figure: str, full: bool, draws: int | None, shapes: tuple[Shape, ...]
+) -> Iterator[tuple[Shape, Run, int]]:
+    """Every draw of a figure; large tables have few."""
     for shape in shapes:
-        run = papers()["000-fig3"].run(full, large=not small(shape))
-        for epsilon in epsilons or run.epsilons:
-            for i in range(draws or run.count if small(shape) else run.count):
-                ball = draw(shape, i).ball
-                for name in METHODS:
-                    yield *shape, epsilon, i, name, *kept(name, ball, epsilon, run.seconds)
+        run = papers()[figure].run(full, large=not small(shape))
+        yield from ((shape, run, i) for i in range(draws or run.count if small(shape) else run.count))
 
 
 def _order_of(mean: ByMethod) -> dict[str, bool]:
@@ -171,7 +163,6 @@ def _told_of(mean: ByMethod, rows: list[Drawn]) -> str:
 
 
 # Figure 4. A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr promises P̂ alone.
-AT_A_GLANCE = ("polyopt", "ballopt", "nr")
 CLOSED_DRAWS = 10  # of closed forms, unless full: it is the searched designs that come close to ε
 
 
@@ -195,8 +186,7 @@ def fig4(
     """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
     rows = list(_realised(full, draws, shapes, epsilons))
     header = ("secrets", "useful", "epsilon", "draw", "truth in F", "method", "realised", "certified over F")
-    write_csv(out / "000-fig4.csv", header, rows)
-    remark = _picture(out / "000-fig4.svg", rows, shapes)
+    remark = written(out, "000-fig4", header, rows, *_quartiles(rows))
     robust = [r for r in rows if r.method in ROBUST]
     inside, outside = [r for r in robust if r.covered], [r for r in robust if not r.covered]
     broken, exceeded = (sum(r.realised > r.epsilon + SLIP for r in some) for some in (inside, outside))
@@ -215,15 +205,13 @@ def _realised(
     full: bool, draws: int | None, shapes: tuple[Shape, ...], epsilons: tuple[float, ...]
 ) -> Iterator[RealisedLevel]:
     names = dict.fromkeys((*ROBUST, "nr"))
-    for shape in shapes:
-        run = papers()["000-fig4"].run(full, large=not small(shape))
-        for i in range(draws or run.count if small(shape) else run.count):
-            one = draw(shape, i)
-            for epsilon in epsilons or run.epsilons:
-                for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
-                    found = made(name, one.ball, epsilon, run.seconds)
-                    level = LDP(one.truth).level(found.mechanism)
-                    yield RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level)
+    for shape, run, i in _draws("000-fig4", full, draws, shapes):
+        one = draw(shape, i)
+        for epsilon in epsilons or run.epsilons:
+            for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
+                found = made(name, one.ball, epsilon, run.seconds)
+                level = LDP(one.truth).level(found.mechanism)
+                yield RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level)
 
 
 def _of_nr(nr: list[RealisedLevel], shapes: tuple[Shape, ...]) -> tuple[str, bool]:
@@ -243,19 +231,20 @@ def _quantiles(x: list[float]) -> list[float]:
     return [float(q) for q in np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf")]
 
 
-def _picture(path: Path, rows: list[RealisedLevel], shapes: tuple[Shape, ...]) -> str:
-    panels: dict[str, dict[str, Line]] = {}
+def _quartiles(rows: list[RealisedLevel]) -> tuple[list[Panel], dict[str, dict[str, Band]]]:
+    """The medians of searched designs, with ε itself, and bands from the first to the third quartile."""
+    medians: Values = {}
     bands: dict[str, dict[str, Band]] = {}
-    for shape in shapes:
-        own = [r for r in rows if r[:2] == shape]
+    for shape in dict.fromkeys((r.secrets, r.useful) for r in rows):
+        own, panel = [r for r in rows if r[:2] == shape], titled(shape)
         at = sorted({float(r.epsilon) for r in own})
-        panels[titled(shape)], bands[titled(shape)] = {"ε": (at, at)}, {}
-        for name in [m for m in AT_A_GLANCE if any(r.method == m for r in own)]:
-            mine = [r for r in own if r.method == name]
-            three = [_quantiles([min(r.realised, 10.0) for r in mine if r.epsilon == e]) for e in at]
-            panels[titled(shape)][name] = (at, [q[1] for q in three])
-            bands[titled(shape)][name] = (at, [q[0] for q in three], [q[2] for q in three])
-    return lines(path, [(t, "ε", "ε* (quartiles)", s) for t, s in panels.items()], bands=bands)
+        medians |= {(panel, "ε", e): e for e in at}
+        for name in [m for m in SEARCHED if any(r.method == m for r in own)]:
+            levels = [[min(r.realised, 10.0) for r in own if (r.method, r.epsilon) == (name, e)] for e in at]
+            low, middle, high = zip(*map(_quantiles, levels), strict=True)
+            medians |= {(panel, name, e): x for e, x in zip(at, middle, strict=True)}
+            bands.setdefault(panel, {})[name] = (at, low, high)
+    return curves(medians, "ε", "ε* (quartiles)"), bands
 
 
 # Figure 5. §8.4 defines (I_P̂ − I_P*) / I_P̂; its caption and claim speak of NMI: "the difference in NMI, even at its

@@ -18,7 +18,7 @@ from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, fo
 from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
-from sfumato.estimation.functionals import summed
+from sfumato.estimation.models import summed
 from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
