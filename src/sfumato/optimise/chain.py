@@ -6,6 +6,7 @@ named. One that others follow has its part of the time that is left (`Budget.par
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +28,7 @@ from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
 from sfumato.optimise.starts import FreeRows, Simplices, merged
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
+SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
 INTERRUPTED = "interrupted: the best design so far"
@@ -110,6 +112,8 @@ class Chain:
             yield "product", self._products
         if not alone:
             return
+        if self.at_most is not None and not self.cone.free:
+            yield "spikes", self._spikes
         if self.bounding and self.carried is None:
             yield "outside", self.outside
         if not self.quick:
@@ -212,6 +216,21 @@ class Chain:
         joint = self.within.joint
         coarse, cell = merged(joint, (int(np.count_nonzero(joint.p)) - len(self.seen)) // 2)
         self.pool(self._below(coarse)[:, cell])
+
+    def _spikes(self) -> None:
+        """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
+        of one secret, or on two numbers, are begun with, as far as they are few."""
+        cap, n = self.cone.cap, len(self.coordinates.p)
+        assert cap is not None
+        sets = [*np.eye(n, dtype=bool), *~np.eye(n, dtype=bool)]
+        for size in range(2, n):
+            more = [c for own in cap.numbers for c in itertools.islice(itertools.combinations(own, size), SPIKES)]
+            more += itertools.islice(itertools.combinations(range(n), 2), SPIKES) if size == 2 else []
+            if not more or len(sets) + len(more) > SPIKES:
+                break
+            sets += [np.isin(np.arange(n), c) for c in more]
+        tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
+        improve(self.master, [Tangents(self.cone, self.master, given=tall)], self.budget.part(), calm=1)
 
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]

@@ -49,10 +49,11 @@ Move = Callable[[Floats, Budget], Floats]
 
 
 class Tangents:
-    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin."""
+    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin or at given
+    ones."""
 
-    def __init__(self, cone: Cone, master: Master) -> None:
-        self.cone, self.master, self.mover = cone, master, mover(cone)
+    def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
+        self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
         self.rng, self.pace = np.random.default_rng(0), 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
@@ -60,7 +61,7 @@ class Tangents:
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
         bases = bases_of(some, self.cone.coordinates.p, self.rng, FEWEST if self.pace else FIRST)
         started = budget.clock()
-        found = self.mover.rows(lambda v, _: self.master.slopes(v), bases, budget)
+        found = self.mover.rows(lambda v, _: self.master.slopes(v), bases if self.given is None else self.given, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
         return private_with_complements(self.cone, found) if len(found) else found
 

@@ -126,12 +126,7 @@ class Barrier:
         Z, first, pair = np.zeros((y, K, 4, n)), np.zeros((y, K, 2, n)), np.arange(K)[:, None]
         for out, i, vector in zip((Z, Z, Z, Z, first, first), (0, 1, 2, 3, 0, 1), vectors, strict=True):
             out[np.arange(y)[:, None, None], pair, i, self.at2 if i % 2 else self.at1] = vector
-        cross = np.zeros((y, K, 2, 5))  # of the multipliers with (r₁·v, r₂·v, T₁·v, T₂·v), and what pulls them
-        cross[..., :2], cross[..., 0, 2], cross[..., 1, 3], cross[..., 4] = form[..., 2:, :2], -1.0, -1.0, pull
-        solved = _divided(form[..., 2:, 2:], cross)
-        small = -(cross[..., 0, :4, None] * solved[..., 0, None, :] + cross[..., 1, :4, None] * solved[..., 1, None, :])
-        slant, small = small[..., 4].reshape(y, 4 * K), small[..., :4].copy()
-        small[..., :2, :2] += form[..., :2, :2]
+        solved, small, slant = _eliminated(form, pull)
         flat = Z.reshape(y, 4 * K, n)
         hessian = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape))
         hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + MINOR / x.v**2
@@ -140,11 +135,11 @@ class Barrier:
             slope, curve = self.e.cap.push(x.v)
             own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
         hessian[:, each, each] += REPAIRED * hessian[:, each, each] + TINY  # so that it can be inverted
-        dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant))
+        dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(y, 4 * K)))
         along = np.einsum("yan,yn->ya", flat, dv).reshape(y, K, 1, 4)
         moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
         step = np.concatenate([dv, moved[..., 0], moved[..., 1]], 1)
-        return step, (own * dv).sum(1) + (cross[..., 4] * moved).sum((1, 2))
+        return step, (own * dv).sum(1) + (pull * moved).sum((1, 2))
 
     def _forms(self, x: State) -> tuple[tuple[Floats, ...], Floats, Floats]:
         """Of every pair the vectors r₁, r₂, T₁, T₂ and the slopes by v₁, v₂ [y, k, u], the form in (r₁·v, r₂·v, μ, m),
@@ -330,6 +325,18 @@ class BallMover:
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
         return State(v, mu, m), np.asarray((best > 0).all(1))
+
+
+def _eliminated(form: Floats, pull: Floats) -> tuple[Floats, Floats, Floats]:
+    """The multipliers of a pair by (r₁·v, r₂·v, T₁·v, T₂·v) and without them [y, k, 2, 5]; the form in these four that
+    is left, and its slopes."""
+    cross = np.zeros((*pull.shape, 5))
+    cross[..., :2], cross[..., 0, 2], cross[..., 1, 3], cross[..., 4] = form[..., 2:, :2], -1.0, -1.0, pull
+    solved = _divided(form[..., 2:, 2:], cross)
+    both = -(cross[..., 0, :4, None] * solved[..., 0, None, :] + cross[..., 1, :4, None] * solved[..., 1, None, :])
+    small = both[..., :4].copy()
+    small[..., :2, :2] += form[..., :2, :2]
+    return solved, small, both[..., 4]
 
 
 def _divided(forms: Floats, by: Floats) -> Floats:
