@@ -209,9 +209,11 @@ def shares_of_rows(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout:
     root of its slope lowers it, and the slopes d prove error* ≥ 2·error − max d (ours, from convexity).
     """
     wanted = layout.effects()
-    place, parts = {effect: t for t, effect in enumerate(wanted)}, enumerate(zip(specs, answers, strict=True))
-    entries = [(place[e], i, 1 / answer.noise(e, layout.size)) for i, (spec, answer) in parts
-               for e in held_effects(spec) if e in place]
+    place = {effect: t for t, effect in enumerate(wanted)}
+    entries = [
+        (place[e], i, 1 / answer.noise(e, layout.size))
+        for i, (spec, answer) in enumerate(zip(specs, answers, strict=True)) for e in held_effects(spec) if e in place
+    ]
     t, g = np.array([x[:2] for x in entries], np.int64).reshape(-1, 2).T
     precision, weight = np.array([x[2] for x in entries]), np.array([*wanted.values()])
     pi, error, bound, each = np.full(len(specs), 1 / len(specs)), math.inf, 0.0, weight

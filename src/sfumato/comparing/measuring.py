@@ -147,6 +147,9 @@ def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
 # --- the design of one method at one ε, with every figure that a comparison shows -------------------------------------
 
 
+LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
+
+
 def measured(
     within: UncertaintySet, strand: Sequence[tuple[str, Sequence[float]]], *, n: int | None,
     time_limit: float | None = None, at_most: float | None = None, beside: Sequence[str] = (),
@@ -195,9 +198,9 @@ class Asked:
     made: dict[str, list[Design]] = field(default_factory=dict)
 
     def look(self, effort: float = 1.0) -> float:
-        """Seconds of one search: half of what `auto` takes for estimates, and one at least, as longer ones find digits
-        that no picture shows; the limit, where that is less."""
-        usual = max(seconds_of(Task(self.within, 1.0)) / 2, 1.0)
+        """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
+        shows; the limit, where that is less."""
+        usual = max(LOOK * seconds_of(Task(self.within, 1.0)), LEAST)
         return min(effort * usual, self.time_limit or math.inf)
 
 

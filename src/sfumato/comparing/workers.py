@@ -192,7 +192,8 @@ def _together(
     options: dict[str, Any],
 ) -> Iterator[Answer]:
     """Processes for the strands, the closed forms here while they begin, and what only this process can make."""
-    arrived, waiting = queue.Queue[Any](), list(reversed(strands))
+    arrived: queue.Queue[Any] = queue.Queue()
+    waiting = list(reversed(strands))
     open_tasks = sum(len(tasks_of(x)) for x in (*strands, *closed))
     most = None if options["time_limit"] is None else WAITING.grace * options["time_limit"] + WAITING.start
     pool = [x.given(waiting, most) for x in Running.started(first, arrived, min(workers, len(strands)))]

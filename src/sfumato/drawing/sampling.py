@@ -88,7 +88,8 @@ def _guided_kernel(law: Law, outputs: int) -> Kernel:
     output gives it throughout.
     """
     assert law.bits is not None
-    inputs, guide_bits = law.rows * law.useful, min(law.bits, (outputs * RUNS - 1).bit_length())
+    inputs = law.rows * law.useful
+    guide_bits = min(law.bits, (outputs * RUNS - 1).bit_length())
     shift = np.uint64(law.bits - guide_bits)
     first = np.tile(np.arange(1 << guide_bits, dtype=np.uint64) << shift, inputs)
     last = first + np.uint64((1 << int(shift)) - 1)

@@ -65,8 +65,8 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     is at most max g − 1 away per row: the loop stops on a proof and not on slow progress. Every other
     round tries a longer step along the change of log p (over-relaxed EM), kept only if it is better.
     """
-    p, best, stretch, gap = start / start.sum(), -np.inf, 1.0, np.inf
-    seen = f > 0
+    p, best, stretch = start / start.sum(), -np.inf, 1.0
+    seen, gap = f > 0, np.inf
     for _ in range(max(100, min(EM.rounds, EM.work // p.size))):
         q = forward(p)
         if np.any(q[seen] <= 0):

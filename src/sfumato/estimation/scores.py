@@ -183,7 +183,9 @@ def pooled(
     covariance that is expected: at the even distribution the noise of GRR and SRR is isotropic on every effect, that of
     blocks nearly (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
     """
-    cells, lefts, known = math.prod(sizes[name] for name in names), dict[int, Floats](), True
+    shape = [sizes[name] for name in names]
+    lefts: dict[int, Floats] = {}
+    known = True
     for effect in (x for k in range(1, len(names) + 1) for x in combinations(names, k)):
         about = [(i, s.effect(effect)) for i, (s, _, n) in enumerate(seen) if n and set(effect) <= set(s.sizes)]
         told = {i: e for i, e in about if e.known}
@@ -191,9 +193,9 @@ def pooled(
         known &= total > 0 or math.prod(sizes[c] - 1 for c in effect) == 0
         for i, e in told.items():
             left = e.scores * (seen[i][2] / e.moment / total)
-            lefts[i] = lefts.get(i, 0.0) + _in_cells(left, names.index(effect[0]), [sizes[name] for name in names])
-    parts = [DenseInversion(x, *seen[i][1:], (cells,), NO_PROJECTOR, NO_PROJECTOR) for i, x in lefts.items()]
-    return PooledInversion(tuple(parts), np.full(cells, known))
+            lefts[i] = lefts.get(i, 0.0) + _in_cells(left, names.index(effect[0]), shape)
+    parts = [DenseInversion(x, *seen[i][1:], (len(x),), NO_PROJECTOR, NO_PROJECTOR) for i, x in lefts.items()]
+    return PooledInversion(tuple(parts), np.full(math.prod(shape), known))
 
 
 def _in_cells(left: Floats, at: int, shape: Sequence[int]) -> Floats:

@@ -125,7 +125,8 @@ def ex1(out: Path, *, full: bool) -> str:
 
 def ex2(out: Path, *, full: bool) -> str:
     """000 Example 2: conditional projections of the ball."""
-    (low, high), q, paper = BALL.spikes(), ESTIMATE.useful_given_secret, papers()["000-ex2"]
+    paper, q = papers()["000-ex2"], ESTIMATE.useful_given_secret
+    low, high = BALL.spikes()
     values = [*np.log(BALL.spread()), *low.ravel(), *(2 * np.maximum(q - low, high - q).max(1))]
     found = {name: float(x) for name, x in zip(paper.printed, values, strict=True)}
     _beside(out / "000-ex2.csv", found, corrected=paper.corrected, printed=paper.printed)
@@ -182,7 +183,8 @@ def ex3(out: Path, *, full: bool) -> str:
 
 def ex4(out: Path, *, full: bool) -> str:
     """000 Example 4: GRR and SRR."""
-    printed, found = papers()["000-ex4"].printed, dict[str, float]()
+    printed = papers()["000-ex4"].printed
+    found: dict[str, float] = {}
     for name in ("grr", "srr"):
         sealed = made(name, BALL, LOG2)
         found[f"{name} at the estimate"] = sealed.value
