@@ -169,12 +169,11 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
       sfumato reproduce 000-fig2 001-fig3 --out figures
       sfumato reproduce all --out docs/figures --page docs/reproduced.md
     """
-    known = papers.FIGURES
     if not names:
-        return document({"figures": list(known)}) if as_json else _list(known)
-    names = tuple(known) if names == ("all",) else names
-    if strange := [name for name in names if name not in known]:
-        raise unknown("a figure", strange[0], known)
+        return document({"figures": list(papers.FIGURES)}) if as_json else _list(papers.FIGURES)
+    names = tuple(papers.FIGURES) if names == ("all",) else names
+    if strange := [name for name in names if name not in papers.FIGURES]:
+        raise unknown("a figure", strange[0], papers.FIGURES)
     told: dict[str, str] = {}
     for name in names:
         with progress(f"{name} ({len(told) + 1} of {len(names)})"):

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,21 +126,25 @@ def plan(
     """
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
-    source, screen = table_source(table, form, **read), Screen(quiet=as_json)
-    made = releasing.planned(source, wished, reference=design_from, listener=screen)
+    source = table_source(table, form, **read)
+    made = releasing.planned(source, wished, reference=design_from, listener=Screen(quiet=as_json))
     told = made.foreseen()
     if told is None:
         raise InputError("what the release will be worth is not known before its rows are counted.")
     made.keep()
-    if not as_json:
+    if as_json:
+        document(_foreseen_document(told, made.notes))
+    else:
         _show_foreseen(told, made.mechanism.method)
-        return
-    document({
+
+
+def _foreseen_document(told: Foreseen, notes: Sequence[str]) -> Record:
+    return {
         "rows": told.n, "share": told.share,
         "parts": [{"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts],
         "helps": [{"what": h.what, "times": h.times} for h in told.ways],
-        "notes": [spelled(note, shell=True) for note in made.notes],
-    })
+        "notes": [spelled(note, shell=True) for note in notes],
+    }
 
 
 def _show_foreseen(told: Foreseen, method: str) -> None:
@@ -228,11 +233,7 @@ def compare(
         )
     files = {} if out is None or not found.points else _saved(found, here, out)
     if as_json:
-        told: list[Record] = [
-            {"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason}
-            for a in comparing.advice(found.at(here))
-        ]
-        document({**found.document(), "advice": told, "files": files})
+        document({**found.document(), "advice": [*map(asdict, comparing.advice(found.at(here)))], "files": files})
     else:
         _show_compared(found, here, files)
     if not found.complete:

@@ -16,7 +16,7 @@ import click
 import sfumato as sf
 from sfumato import survey as surveys
 from sfumato.atomic import check_target, write_all
-from sfumato.cli.console import document, pairs, show_answer, story
+from sfumato.cli.console import Answer, document, pairs, show_answer, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import BITS, at_most
 from sfumato.errors import DataError, InputError
@@ -127,17 +127,24 @@ def survey(
     wished = {"asks": asks, "protects": protect, "title": title, "once": once, "forever": forever, "wave": wave}
     made = _survey(file, questions, epsilon, {k: v for k, v in wished.items() if v is not None})
     page, mechanism = made.save(out, language=language, collector=collector, force=force)
-    claim, size = made.mechanism.claim, page.stat().st_size
-    told = "nothing" if claim is None else claim.sentence
-    show_answer({
-        "page": page, "mechanism": mechanism, "bytes": size, "claim": told, "note": made.note,
-        "questions": [q.name for q in made.questions], "epsilon": None if claim is None else claim.epsilon,
-    } if as_json else [
-        ("page", f"{page} ({size / 1000:.0f} kB)"), ("mechanism", str(mechanism)), ("promises", told),
-        *([("chosen", made.note)] if made.note else []), *_waves(made),
-    ])
+    show_answer(_made(made, page, mechanism, as_json=as_json))
     if not as_json:
         story(f"\nCollect answers with: sfumato collect serve {mechanism}")
+
+
+def _made(made: Survey, page: Path, mechanism: Path, *, as_json: bool) -> Answer:
+    """What came of a survey's questions."""
+    claim, size = made.mechanism.claim, page.stat().st_size
+    told = "nothing" if claim is None else claim.sentence
+    if as_json:
+        return {
+            "page": page, "mechanism": mechanism, "bytes": size, "claim": told, "note": made.note,
+            "questions": [q.name for q in made.questions], "epsilon": None if claim is None else claim.epsilon,
+        }
+    return [
+        ("page", f"{page} ({size / 1000:.0f} kB)"), ("mechanism", str(mechanism)), ("promises", told),
+        *([("chosen", made.note)] if made.note else []), *_waves(made),
+    ]
 
 
 def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wished: Options) -> Survey:

@@ -43,7 +43,7 @@ from sfumato.releasing.planning import Plan, given, planned, say_of
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
-from sfumato.reporting.bundle_figures import counted_tables
+from sfumato.reporting.facts import counted_tables
 from sfumato.sources import Source, Where, open_source
 from sfumato.sources.tabulation import counted
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sfumato.frames import Datum
     from sfumato.joint import Joint
     from sfumato.releasing.notices import Total
-    from sfumato.reporting.bundle_figures import Truth
+    from sfumato.reporting.facts import Truth
     from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 

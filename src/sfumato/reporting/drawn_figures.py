@@ -156,8 +156,6 @@ def _best(
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
 
 
-
-
 def heat_of(mechanism: Mechanism) -> Heat:
     """Q(y|x) for the likeliest inputs and outputs, with what is left of each column in a row of its own."""
     inputs, outputs = mechanism.inputs, mechanism.outputs

@@ -4,33 +4,104 @@ nothing here opens the private table."""
 from __future__ import annotations
 
 import contextlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.counting import joint_codes
 from sfumato.certification.promises import sentences
-from sfumato.decimals import BIT
+from sfumato.certification.together import about_record, drawn_for
+from sfumato.decimals import BIT, in_a_hundred
+from sfumato.decimals import total as summed
 from sfumato.errors import InputError
-from sfumato.estimation import Estimate, Marginal, numbers
-from sfumato.joint import Joint
+from sfumato.estimation import BundleEstimate, Estimate, Marginal, TableEstimate, numbers
+from sfumato.estimation.bundle_tables import expected_estimate
+from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.privacy import LDP
-from sfumato.reporting.attack import attack_of, guessers_of, leaks_of, outputs_by_secret, promised
-from sfumato.reporting.bundle_figures import bundle_facts, design_data, worth_of
+from sfumato.reporting.attack import attack_of, guessers_of, leaks_of, most_guessed, outputs_by_secret, promised
 from sfumato.reporting.drawn_figures import curve_of, heat_of, most_bits, precision_of
-from sfumato.reporting.figures import USUAL_ROWS, Cost, Facts, Private, PromiseFigures, RowFigures, Seal, SideFigures
-from sfumato.tolerances import PICTURED
+from sfumato.reporting.figures import (
+    USUAL_ROWS,
+    Cost,
+    DesignData,
+    Facts,
+    Guesser,
+    PartFact,
+    PrecisionFigures,
+    Private,
+    PromiseFigures,
+    RowFigures,
+    Seal,
+    SideFigures,
+    Worth,
+)
+from sfumato.sources import Source
+from sfumato.tolerances import DRAWN, PICTURED
 from sfumato.uncertainty import Anything
 from sfumato.utility import mutual_information
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Floats
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
-    from sfumato.estimation import BundleEstimate
     from sfumato.estimation.numbers import Figure
-    from sfumato.reporting.bundle_figures import Truth
 
 QUANTILES = {0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}
+Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
+
+
+def facts_of(
+    made: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None = None, *,
+    truth: Joint | Truth | None = None, manifest: Manifest | None = None, title: str | None = None,
+    level: float = 0.95, file: str = "released.mechanism.json",
+) -> Facts:
+    """The facts of a public report, or of a private one when the true table is given: of a bundle, its tables."""
+    secret, useful = (", ".join(side.names) for side in (made.secret, made.useful))
+    columns = () if manifest is None else manifest.columns
+    imprint = () if manifest is None else (
+        ("Published by", manifest.publisher), ("Date", manifest.date), ("Made with", manifest.command)
+    )
+    common = Facts(
+        title or f"Release of {useful} with {secret} protected", made.method, made.reads, secret, useful,
+        made.secret.size, file, tuple(c.name for c in columns), tuple(c.name for c in columns if c.role == "kept"),
+        tuple((name, text) for name, text in imprint if text), manifest is not None and manifest.randomness != "system",
+    )
+    if isinstance(made, Bundle):
+        assert not isinstance(released, Estimate) and not isinstance(truth, Joint)
+        return _bundle_facts(common, made, certificate, released, truth, level)
+    assert released is None or isinstance(released, Estimate)
+    assert truth is None or isinstance(truth, Joint)
+    return _mechanism_facts(common, made, certificate, released, truth, level)
+
+
+def design_data(source: str, joints: Sequence[Joint], spent: float | None = None) -> DesignData:
+    """What is told of the tables that a mechanism, or the parts of a bundle, were designed from."""
+    noises = [joint.noise.epsilon for joint in joints if joint.noise is not None]
+    counts = np.concatenate([np.zeros(0), *(j.counts.ravel() for j in joints if j.counts is not None)])
+    people = counts[counts > 0]
+    return DesignData(
+        source, next((joint.n for joint in joints if joint.n is not None), None), sum(j.p.size for j in joints),
+        bool(counts.size), 0 if noises else int((people < SMALL).sum()), int(people.min()) if people.size else None,
+        int((counts == 0).sum()), spent if spent is not None else max(noises, default=None),
+    )
+
+
+def worth_of(alone: Sequence[PrecisionFigures], name: str | None = None) -> Worth | None:
+    """That of the useful columns: as one variable, or one by one and on average."""
+    if not alone:
+        return None
+    fixed = all(p.error is None or math.isfinite(p.error) for p in alone)
+    equal = [p.equal for p in alone if p.equal is not None]
+    mean = float(np.mean(equal)) if len(equal) == len(alone) else None
+    return Worth(name or alone[0].name, alone[0].n, mean if fixed else 0.0, fixed)
+
+
+# --- of one mechanism -------------------------------------------------------------------------------------------------
 
 
 def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> PromiseFigures | None:
@@ -101,30 +172,6 @@ def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None, lev
     return Private(truth.n, cost.kept, cost.whole, *compared)
 
 
-def facts_of(
-    made: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None = None, *,
-    truth: Joint | Truth | None = None, manifest: Manifest | None = None, title: str | None = None,
-    level: float = 0.95, file: str = "released.mechanism.json",
-) -> Facts:
-    """The facts of a public report, or of a private one when the true table is given: of a bundle, its tables."""
-    secret, useful = (", ".join(side.names) for side in (made.secret, made.useful))
-    columns = () if manifest is None else manifest.columns
-    imprint = () if manifest is None else (
-        ("Published by", manifest.publisher), ("Date", manifest.date), ("Made with", manifest.command)
-    )
-    common = Facts(
-        title or f"Release of {useful} with {secret} protected", made.method, made.reads, secret, useful,
-        made.secret.size, file, tuple(c.name for c in columns), tuple(c.name for c in columns if c.role == "kept"),
-        tuple((name, text) for name, text in imprint if text), manifest is not None and manifest.randomness != "system",
-    )
-    if isinstance(made, Bundle):
-        assert not isinstance(released, Estimate) and not isinstance(truth, Joint)
-        return bundle_facts(common, made, certificate, released, truth, level)
-    assert released is None or isinstance(released, Estimate)
-    assert truth is None or isinstance(truth, Joint)
-    return _mechanism_facts(common, made, certificate, released, truth, level)
-
-
 def _mechanism_facts(
     common: Facts, mechanism: Mechanism, certificate: Certificate | None, released: Estimate | None,
     truth: Joint | None, level: float,
@@ -154,3 +201,132 @@ def _by_design(facts: Facts, mechanism: Mechanism, joint: Joint, released: Estim
         leaks=() if seen is None else leaks_of(joint, seen), precision=exact, worth=worth_of(exact[-1:]),
         curve=curve_of(mechanism, joint, n, cost, exact[-1].error, attack.suspects if attack else ()),
     )
+
+
+# --- of a bundle: what its parts are, what is told of every column, and of every two ----------------------------------
+
+
+def _bundle_facts(
+    common: Facts, bundle: Bundle, certificate: Certificate | None, released: BundleEstimate | None,
+    truth: Truth | None, level: float,
+) -> Facts:
+    """The facts that are a bundle's own, beside those of any release."""
+    exact = _precision(bundle, USUAL_ROWS if released is None else released.n)
+    rows = None if released is None else _rows(bundle, released, level, truth)
+    whole = about_record(bundle).ratio
+    bits = max(part.law.bits or 0 for part in bundle.parts)
+    return replace(
+        common, promise=_promise(bundle, certificate), design=_design(bundle), rows=rows, precision=exact,
+        record_level=math.inf if whole == math.inf else math.log(whole),
+        seal=None if bundle.claim is None else Seal(bundle.checksum, None, bits),
+        guessers=_guessers(bundle, certificate), parts=_parts(bundle),
+        worth=worth_of([p for p in exact if p.role == "useful" and " × " not in p.name], "each column"),
+        columns=() if rows is None else tuple(side for side in rows.sides if side.role == "useful"),
+        private=None if truth is None or released is None else _private(released, truth, level),
+    )
+
+
+def _promise(bundle: Bundle, certificate: Certificate | None) -> PromiseFigures | None:
+    if bundle.claim is None:
+        return None
+    within = {"nothing": "anything"}.get(bundle.claim.assuming, f"bundle of {bundle.claim.assuming}")
+    return promised(bundle.claim, within, certificate, bundle.confidence)
+
+
+def _design(bundle: Bundle) -> DesignData:
+    """What of rows is in the file: nothing, or a table for each part."""
+    joints = [part.joint for part in bundle.parts if part.joint is not None]
+    spent = drawn_for([bundle])[0]
+    counted = any(joint.counts is not None for joint in joints)
+    return design_data("noisy" if spent else bundle.source if counted else "public", joints, spent or None)
+
+
+def _parts(bundle: Bundle) -> tuple[PartFact, ...]:
+    turns = (1,) * len(bundle.parts) if bundle.turns is None else bundle.turns
+    whole = 1 if bundle.turns is None else sum(turns)
+    return tuple(
+        PartFact(name, part.method, part.outputs, turn / whole)
+        for name, part, turn in zip(bundle.names, bundle.parts, turns, strict=True)
+    )
+
+
+def _precision(bundle: Bundle, n: int) -> tuple[PrecisionFigures, ...]:
+    """Errors of every table that will be known, with the protection and without it; the columns first."""
+    try:
+        expected = expected_estimate(bundle, n)
+        return tuple(_exactness(bundle, expected.table(*names), names, n) for names in expected.names)
+    except InputError:
+        return ()
+
+
+def _exactness(bundle: Bundle, table: TableEstimate, names: tuple[str, ...], n: int) -> PrecisionFigures:
+    p = table.raw.ravel()
+    error = float(np.sqrt(np.mean(table.inversion.variance))) if table.identified else math.inf
+    role = "secret" if set(names) <= set(bundle.secret.names) else "useful"
+    return PrecisionFigures(" × ".join(names), role, n, error, float(np.sqrt(np.maximum(p * (1 - p), 0).mean() / n)))
+
+
+def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser, ...]:
+    """Somebody who knows the shares of the secret, and somebody who knows all other columns of the person too.
+
+    The file tells no shares of the secret, so all values are taken to be equally common before.
+    """
+    claim, size = bundle.claim, bundle.secret.size
+    if claim is None or size < 2:
+        return ()
+    spent = drawn_for([bundle])[0]
+    level = summed(spent, claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
+    found = None if certificate is None else certificate.elsewhere.get("any distribution")
+    anywhere = level if found is None else summed(spent, float(found))
+    even = np.full(size, 1 / size)
+    after = [in_a_hundred(most_guessed(even, x, "rldp")) for x in (level, anywhere)]
+    return (
+        Guesser("statistics", round(100 / size), after[0], level),
+        Guesser("every other column of the person", round(100 / size), after[1], anywhere),
+    )
+
+
+def _rows(bundle: Bundle, found: BundleEstimate, level: float, truth: Truth | None) -> RowFigures:
+    sides = {names: _side(bundle, found.table(*names), level, truth) for names in found.names}
+    pairs = sorted((n for n in sides if len(n) == 2), key=lambda n: -_dependence(found.table(*n).p))
+    left = len(pairs) - DRAWN
+    told = f"{left} tables of two columns that tell less are not listed here; NAME.tables.csv has all."
+    return RowFigures(
+        found.n, "symbols", level, tuple(side for names, side in sides.items() if len(names) == 1),
+        (told,) if left > 0 else (),
+        tables=tuple(sides[names] for names in pairs[:DRAWN]),
+    )
+
+
+def _dependence(p: Floats) -> float:
+    return float(((p - np.outer(p.sum(1), p.sum(0))) ** 2).sum())
+
+
+def _side(bundle: Bundle, table: TableEstimate, level: float, truth: Truth | None) -> SideFigures:
+    role = "secret" if set(table.names) <= set(bundle.secret.names) else "useful"
+    known, text = None if truth is None else truth[table.names], Alphabet(table.columns).text
+    return SideFigures.of(" × ".join(table.names), role, table.identified, text, table.p, table.interval(level), known)
+
+
+def _private(found: BundleEstimate, truth: Truth, level: float) -> Private:
+    """The mean distance of the tables from the true ones, and whether every interval of every table holds."""
+    away, held = [], True
+    for names, (low, high) in found.intervals(level).items():
+        away.append(float(np.abs(found.table(*names).p - truth[names]).sum() / 2))
+        held &= bool(((low <= truth[names]) & (truth[names] <= high)).all())
+    return Private(found.n, None, None, float(np.mean(away)), held)
+
+
+def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> Truth:
+    """The true table of every column of a bundle and of every two, as shares, in one pass."""
+    columns = list({c.name: c for part in bundle.parts for c in bundle.reading(part)}.values())
+    groups = [*((c,) for c in columns), *combinations(columns, 2)]
+    totals = [np.zeros(math.prod(c.size for c in group), np.int64) for group in groups]
+    row = 0
+    for batch in source.batches([names.get(c.name, c.name) for c in columns]):
+        codes = {c.name: c.encode(batch.column(names.get(c.name, c.name)), first_row=row) for c in columns}
+        row += batch.num_rows
+        for total, group in zip(totals, groups, strict=True):
+            total += np.bincount(joint_codes(group, codes, batch.num_rows), minlength=len(total))
+    found = {tuple(c.name for c in group): total / row for group, total in zip(groups, totals, strict=True)}
+    return {key: p.reshape([c.size for c in group]) for (key, p), group in zip(found.items(), groups, strict=True)}

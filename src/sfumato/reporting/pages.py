@@ -14,8 +14,7 @@ from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.reporting.bundle_figures import Truth
-from sfumato.reporting.facts import facts_of
+from sfumato.reporting.facts import Truth, facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import Told, words
 from sfumato.standalone import digest, embedded, environment, part_of
@@ -131,8 +130,8 @@ def _told(error: float | None) -> float | str | None:
 def _template() -> Template:
     filling = environment(__package__)
     filling.filters.update(
-        percent=percent, number=number, short=short, count=count, trimmed=trimmed,
-        points=in_points, most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
+        percent=percent, number=number, short=short, count=count, points=in_points,
+        most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )
     return filling.get_template("page.html")
@@ -169,11 +168,6 @@ def number(x: float | None, digits: int = 3) -> str:
     if x is None:
         return "–"
     return "unlimited" if math.isinf(x) else f"{x:,.{digits}f}" if abs(x) < 1000 else f"{x:,.0f}"
-
-
-def trimmed(text: str) -> str:
-    """A number without needless zeros: 1.000 → 1."""
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def in_points(x: float | None) -> str:

@@ -1,13 +1,23 @@
-"""Words: what the numbers mean, in sentences a board or a regulator can read."""
+"""Words: what the numbers mean, in sentences a board or a regulator can read; and in a few lines."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from sfumato.decimals import BITS, at_least, at_most, capitalised, nats, sure
+from sfumato.certification import Certificate, promises
+from sfumato.decimals import BITS, LEVEL, at_least, at_most, capitalised, level, nats, near, percent, sure
 from sfumato.designers.choose import METHODS
 from sfumato.drawing.manifest import DECODES
-from sfumato.reporting.figures import Facts, PromiseFigures
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.reporting.facts import cost_of, design_data, promise_of
+from sfumato.reporting.figures import Facts, PromiseFigures, placed
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.reporting.figures import Cost
 
 Told = str | bool | tuple[str, ...] | tuple[tuple[str, str], ...]  # a sentence, whether to warn, or some
 WITHIN = {
@@ -260,3 +270,80 @@ def _contents(f: Facts) -> tuple[tuple[str, str], ...]:
         ("proof", "Certificate", f.promise is not None), ("words", "Glossary", True),
     )
     return tuple((key, name) for key, name, there in parts if there)
+
+
+# --- a mechanism and its proof in a few lines, and as a document ------------------------------------------------------
+
+
+Lines = list[tuple[str, str]]
+
+
+def lines_of(made: Mechanism | Bundle, proof: Certificate) -> Lines:
+    """What is promised, how it was proved and what it cost."""
+    if isinstance(made, Bundle):
+        return _lines_of_a_bundle(made, proof)
+    promise, cost = promise_of(made, proof), None if made.joint is None else cost_of(made, made.joint)
+    assert promise is not None  # nothing is released or saved by a command without a claim
+    where = f"; worst at {at}" if (at := placed(promise.witness)) else ""
+    return [
+        ("promised", f"{promise.sentence}. {strength(promise, ', '.join(made.secret.names))}"),
+        *(("that is", sentence) for sentence in promise.told),
+        ("proved", f"{level(promise.level, LEVEL)}, from the integers in the file{where}"),
+        ("method", f"{made.method}: {way(made.method)}"),
+        *([] if cost is None or cost.kept is None else [("kept", _kept(cost, cost.kept))]),
+    ]
+
+
+def _kept(cost: Cost, kept: float) -> str:
+    most = "" if cost.ceiling is None else at_most(cost.ceiling, BITS)
+    limit = f"; no mechanism with this promise keeps more than {most}" if most else ""
+    share = "" if cost.share is None else f" (NMI {percent(cost.share)})"
+    return f"{at_least(kept, BITS)} of {near(cost.whole)} bits in a record{share}{limit}"
+
+
+def _lines_of_a_bundle(bundle: Bundle, proof: Certificate) -> Lines:
+    sure = bundle.confidence
+    return [
+        ("promised", f"{proof.title}: {'' if bundle.claim is None else bundle.claim.sentence}"),
+        ("proved", f"{level(proof.level, LEVEL)}; {proof.basis}"),
+        *([] if sure is None else [("confidence", f"{at_least(sure, 4)} that all sets hold at once")]),
+        *((f"at {where}", level(x)) for where, x in proof.elsewhere.items()),
+        ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
+                    "listed"),
+        ("method", bundle.method),
+    ]
+
+
+def document_of(made: Mechanism | Bundle, proof: Certificate) -> Record:
+    """The same as JSON."""
+    claim: Record = {
+        "sentence": "" if made.claim is None else made.claim.sentence, "notion": proof.notion, "within": proof.within,
+        "epsilon": proof.epsilon, "level": proof.level, "holds": proof.holds, "witness": proof.witness,
+        "elsewhere": dict(proof.elsewhere), "basis": proof.basis,
+    }
+    cells = made.secret.size * made.useful.size
+    told: Record = {
+        "method": made.method, "reads": made.reads, "secret": list(made.secret.names), "useful": list(made.useful.names)
+    }
+    if isinstance(made, Bundle):
+        parts = [{"columns": n, "method": part.method} for n, part in zip(made.names, made.parts, strict=True)]
+        claim = {**claim, "title": proof.title, "confidence": made.confidence}
+        data: Record = {"source": made.source, "cells": cells}
+        return {**told, "asks": made.asks, "parts": parts, "claim": claim, "design_data": data}
+    cost = None if made.joint is None else cost_of(made, made.joint)
+    also: list[Record] = [{"notion": c.notion, "within": c.within, "epsilon": c.epsilon, "level": c.level}
+                          for c in proof.also]
+    return {
+        **told, "claim": {**claim, "also": also}, "promises": [asdict(one) for one in promises(made, proof)],
+        "bits": None if cost is None else dict(zip(("kept", "whole", "ceiling", "nmi"), astuple(cost), strict=True)),
+        "design_data": _design_document(made, cells),
+    }
+
+
+def _design_document(made: Mechanism, cells: int) -> Record:
+    joint = made.joint
+    return {
+        "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
+        "small_cells": 0 if joint is None else design_data(made.source, [joint]).small,
+        "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
+    }

@@ -132,8 +132,6 @@ def of_before(ledger: Path | None) -> Light:
                  "One more about the same people adds to it.")
 
 
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Levels:
     """A counted table and the basis of its designs. Everything is small: it goes to the process that searches."""

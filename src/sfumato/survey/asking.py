@@ -104,6 +104,15 @@ def asked(text: str) -> Question:
     return Question(name.strip(), tuple(x.strip() for x in labels.split(",")))
 
 
+def questions_of(given: Mapping[str, Iterable[str]] | Sequence[Question]) -> tuple[Question, ...]:
+    """Questions, or names with the labels of each."""
+    if not given:
+        raise InputError("a survey needs one question or more.")
+    if not isinstance(given, Mapping):
+        return tuple(given)
+    return tuple(Question(name, tuple(labels)) for name, labels in given.items())
+
+
 def alphabet_of(questions: Sequence[Question]) -> Alphabet:
     return Alphabet(tuple(q.column for q in questions))
 
@@ -140,10 +149,7 @@ class Survey:
         >>> Survey.of_labels({"drug": ["yes", "no"]}, 1.0).mechanism.method
         'grr'
         """
-        asked = tuple(questions) if not isinstance(questions, Mapping) else tuple(
-            Question(name, tuple(labels)) for name, labels in questions.items())
-        if not asked:
-            raise InputError("a survey needs one question or more.")
+        asked = questions_of(questions)
         if once is not None and forever is not None and epsilon is None:
             two = waves(alphabet_of(asked), once=once, forever=forever)
             return cls(asked, two.mechanism, title, introduction, two, wave or "1")
