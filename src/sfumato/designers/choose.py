@@ -30,7 +30,6 @@ _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
-_AUTO = ("time_limit", "gap", "robust_utility")  # options of the aim 'information', the first of every aim
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 
@@ -144,7 +143,7 @@ def options_of(method: str) -> tuple[str, ...]:
     ((), True)
     """
     if method == "auto":
-        return (*_AUTO, "aim", *_NEARNESS)
+        return ("time_limit", *_BITS, "aim", *_NEARNESS)
     if method not in methods():
         raise unknown("a method", method, methods())
     return keywords_of(designer(method))

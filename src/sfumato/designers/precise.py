@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import CLOSED, seconds_of
-from sfumato.designers.base import RELATIVE, SEARCH, Draft, Task, listed_rows, silent
+from sfumato.designers.base import RELATIVE, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
@@ -30,6 +30,7 @@ from sfumato.uncertainty import UncertaintySet
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 26.0  # of search, when no time_limit is given
+PROOF = 0.2  # of the time, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 
 
@@ -72,11 +73,11 @@ def precise_along(
         known = [first.aim.coordinates.taken(x) for x in listed_rows(task, laws)]
         found = searched_along(
             task.within, [x.epsilon for x in tasks], first.beside(first.aim), task.reads,
-            Budget.of_work(SEARCH * whole), known if len(known) == len(tasks) else (), once,
+            Budget.of_work((1 - PROOF) * whole), known if len(known) == len(tasks) else (), once,
         )
     if found is None:
         return along(tasks, lambda task, budget, known: Estimated.of(task, target).made(budget, known), seconds)
-    proof = Budget.of_work((1 - SEARCH) * whole)  # the smallest ε first: there the untouched table says least
+    proof = Budget.of_work(PROOF * whole)  # the smallest ε first: there the untouched table says least
     return (x.proved(y, proof.part() if bounded else None) for x, y in zip(asked, found, strict=True))
 
 
@@ -124,16 +125,16 @@ class Estimated:
 
     def made(self, budget: Budget, known: Floats | None = None) -> tuple[Draft, Floats | None]:
         """The design, and its rows; `known` are those of a design at another ε."""
-        task, beside = self.task, budget.less(self.task.proving)
+        task, beside = self.task, budget.less(3 * self.task.proving)  # its rows are more than its cells
         if task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
             law, least = Constant(task.rows, task.joint.useful.size), self.aim.untouched / (task.joint.n or 1)
             return self._draft(law, math.sqrt(least), lambda mechanism: math.inf), None
         begun = [] if known is None else [settled(RatioCone(self.within, task.epsilon, task.reads), known)]
         if self.name == "each":
             return self._for_each(beside, begun)
-        search = beside.part(SEARCH) if len(self.aim.p) <= PROVABLE else beside
+        search = beside.part(1 - PROOF) if len(self.aim.p) <= PROVABLE else beside
         found = self._found(self.aim, search, begun)
-        return self.proved(found, beside.part(), search), None if found is None else found.rows
+        return self.proved(found, beside, search), None if found is None else found.rows
 
     def _found(self, aim: Goal, budget: Budget, known: Sequence[Floats]) -> PreciseRows | None:
         task = self.task

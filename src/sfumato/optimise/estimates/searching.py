@@ -149,7 +149,7 @@ def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
 
 
 LISTED = 6  # values up to which every set of them is listed
-PARTS = 2  # times as many sets as values, where only some are listed
+PARTS = 2  # times as many sets as values, where only some are listed: with fewer short searches end early
 
 
 def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
@@ -169,8 +169,8 @@ def values_of(k: int, epsilon: float) -> Bools:
 
 
 def _parts(n: int, epsilon: float) -> Bools:
-    """One part of all values out of e^ε + 1, the share that is best for LDP, about, as in Hadamard response [Acharya,
-    Sun, Zhang 2019]: few sets that tell all values apart."""
+    """One part of all values out of e^ε + 1, about, the share that is best for LDP; as in Hadamard response [Acharya,
+    Sun, Zhang 2019] few sets tell all values apart."""
     rng, parts = np.random.default_rng(0), min(round(math.exp(epsilon) + 1), n)
     turns = range(math.ceil(PARTS * n / parts))
     return np.concatenate([rng.permutation(n) % parts == np.arange(parts)[:, None] for _ in turns])
@@ -184,7 +184,6 @@ def _proper(sets: Bools) -> Bools:
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
 PASSES = 6  # over the secrets: more cost time, and rows become alike
 
 
@@ -284,7 +283,7 @@ class Varied:
             new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows))
             gain = ((new @ slope) * new).sum(1) - new @ master.prices
             out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
-            J = J + TOLD / len(master.rows) * out[-1].T @ out[-1]
+            J = J + out[-1].T @ out[-1] / len(master.rows)  # as if each had the weight of a mean row
         return np.concatenate(out) if out else rows[:0]
 
     def _begun(self, rows: Floats) -> Bools:
