@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -70,14 +71,15 @@ class FileDraft:
 
     @classmethod
     def beside(cls, target: Path) -> FileDraft:
-        if UNNAMED:
-            try:
-                return cls(target, os.open(target.parent, UNNAMED | os.O_RDWR, 0o666))
-            except OSError as error:
-                if error.errno not in NO_UNNAMED:
-                    raise
-        hidden = _hidden_name(target)
-        return cls(target, os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), hidden)
+        with as_output_error(target):
+            if UNNAMED:
+                try:
+                    return cls(target, os.open(target.parent, UNNAMED | os.O_RDWR, 0o666))
+                except OSError as error:
+                    if error.errno not in NO_UNNAMED:
+                        raise
+            hidden = _hidden_name(target)
+            return cls(target, os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), hidden)
 
     @property
     def path(self) -> str:
@@ -147,7 +149,8 @@ class FolderDraft:
     @classmethod
     def beside(cls, target: Path) -> FolderDraft:
         made = cls(target, _hidden_name(target))
-        made.hidden.mkdir()
+        with as_output_error(target):
+            made.hidden.mkdir()
         return made
 
     @property
@@ -201,7 +204,6 @@ def _hidden_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
 
 
-E = TypeVar("E", bound=Existing)
 D = TypeVar("D", bound=Drafted)
 
 
@@ -220,18 +222,17 @@ def check_folder(target: Path) -> None:
     """Refuse a target whose folder is not there or cannot be written, by making a draft there and dropping it."""
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
-    with drafts([target], FileDraft.beside):
+    with drafts([partial(FileDraft.beside, target)]):
         pass
 
 
 @contextlib.contextmanager
-def drafts(targets: Iterable[E], drafted: Callable[[E], D]) -> Iterator[list[D]]:
-    """Drafts for several targets; whatever goes wrong, none is left behind."""
+def drafts(makers: Iterable[Callable[[], D]]) -> Iterator[list[D]]:
+    """Several drafts; whatever goes wrong, none is left behind."""
     made: list[D] = []
     try:
-        for target in targets:
-            with as_output_error(target):
-                made.append(drafted(target))
+        for make in makers:
+            made.append(make())
         yield made
     finally:
         for draft in made:
@@ -293,7 +294,7 @@ def _kept_aside(target: Path) -> Path:
 
 def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
     """Several files at once, all of them or none; private ones can be read by their owner alone."""
-    with drafts(contents, FileDraft.beside) as made:
+    with drafts(partial(FileDraft.beside, target) for target in contents) as made:
         for draft, content in zip(made, contents.values(), strict=True):
             draft.fill(content, private=private)
         publish_all(made, replace=replace)

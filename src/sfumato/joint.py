@@ -98,6 +98,7 @@ class Joint(Framed):
                 f"{self.useful.size} useful labels."
             )
         object.__setattr__(self, "p", p)
+        object.__setattr__(self, "counts", None if self.counts is None else read_only(self.counts, np.int64))
         object.__setattr__(self, "shape", p.shape)
         object.__setattr__(self, "p_secret", read_only(p.sum(1)))
         object.__setattr__(self, "p_useful", read_only(p.sum(0)))
@@ -123,7 +124,7 @@ class Joint(Framed):
             raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
         if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
             raise InputError("counts must be whole numbers, zero or more.")
-        counts = read_only(raw, np.int64)
+        counts = raw.astype(np.int64)
         n = int(counts.sum())
         if n == 0:
             raise InputError("the table holds no rows: all counts are zero.")

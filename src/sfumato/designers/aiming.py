@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,8 @@ class Closed:
             errors = closed_errors(draft.law, task.joint, task.reads, columns)
             if errors is not None:
                 found[draft.method] = draft, errors
-        parts = untouched_errors(task.joint, task.reads, columns)
-        return cls(found, {part: min((e[part] for _, e in found.values()), default=math.inf) for part in parts})
+        parts: Mapping[str, float] = next((errors for _, errors in found.values()), {})
+        return cls(found, {part: min(errors[part] for _, errors in found.values()) for part in parts})
 
     def mean(self, errors: Mapping[str, float]) -> float:
         """The mean of the errors, each in units of the least of its own."""
@@ -164,16 +164,13 @@ class Foreseen(Framed):
     parts: tuple[ForeseenPart, ...]  # the whole table last
     helps: tuple[Help, ...]
     tables: int = 1  # of several columns, the last of the parts
+    share: float = field(init=False)  # of the rows that the release is worth: the mean over its columns
+    little: bool = field(init=False)  # it is worth less than a hundredth of its rows
 
-    @property
-    def share(self) -> float:
-        """Of the rows that the release is worth: the mean over its columns."""
-        return float(np.mean([part.rows for part in self.parts[: -self.tables or None] or self.parts])) / self.n
-
-    @property
-    def little(self) -> bool:
-        """Whether it is worth less than a hundredth of its rows."""
-        return self.share < LITTLE
+    def __post_init__(self) -> None:
+        columns = self.parts[: -self.tables or None] or self.parts
+        object.__setattr__(self, "share", float(np.mean([part.rows for part in columns])) / self.n)
+        object.__setattr__(self, "little", self.share < LITTLE)
 
     def records(self) -> Iterator[dict[str, Any]]:
         for part in self.parts:
@@ -212,8 +209,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
         raise InputError("say how many rows will be released (n=).")
     columns = mechanism.useful.columns
     sizes = [c.size for c in columns]
-    errors = errors_of(mechanism, joint, sizes)
-    untouched = untouched_errors(joint, mechanism.reads, sizes)
+    errors, untouched = errors_of(mechanism, joint, sizes)
     names = _names(mechanism)
     size = {"joint": joint.p.size, "useful": joint.shape[1], "secret": joint.shape[0],
             **{f"column {i}": k for i, k in enumerate(sizes)}}
@@ -226,15 +222,15 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     return Foreseen(rows, tuple(order), tuple(_helps(mechanism, joint, errors)))
 
 
-def errors_of(mechanism: Mechanism, joint: Joint, sizes: list[int]) -> dict[str, float]:
-    """n times the mean variance of each part; ∞ where nothing is known of it."""
+def errors_of(mechanism: Mechanism, joint: Joint, sizes: list[int]) -> tuple[dict[str, float], dict[str, float]]:
+    """n times the mean variance of each part, ∞ where nothing is known of it; and the same of untouched rows."""
+    untouched = untouched_errors(joint, mechanism.reads, sizes)
     closed = closed_errors(mechanism.law, joint, mechanism.reads, sizes)
     if closed is not None:
-        return closed
+        return closed, untouched
     goals = parts_of(joint, mechanism.reads, sizes) if joint.p.size <= SEARCHED else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
-    known = untouched_errors(joint, mechanism.reads, sizes)
-    return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in known}
+    return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in untouched}, untouched
 
 
 def _names(mechanism: Mechanism) -> dict[str, str]:
@@ -295,7 +291,7 @@ def worth_of_one(mechanism: Mechanism, joint: Joint) -> float:
     """The share of the rows that one mechanism is worth for a column: the harmonic mean over the columns, so that
     variances in units of those without protection are averaged."""
     sizes = [c.size for c in joint.useful.columns]
-    errors, plain = errors_of(mechanism, joint, sizes), untouched_errors(joint, mechanism.reads, sizes)
+    errors, plain = errors_of(mechanism, joint, sizes)
     times = [max(e / plain[k], 1.0) for k, e in errors.items() if k not in ("joint", "useful") and plain[k] > 0]
     return 1 / float(np.mean(times)) if times else 1.0
 

@@ -157,17 +157,22 @@ class Draft:
     fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
     epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
 
+    def mechanism(self, task: Task) -> Mechanism:
+        """The floats with the labels of the task's table."""
+        joint = task.joint
+        return Mechanism(
+            self.law, joint.secret, joint.useful, task.reads, self.method, joint=joint, answers=self.answers,
+            source=_source(joint),
+        )
+
     def least(self, task: Task) -> float:
         """The proved least I(input; Y) of the floats over the task's set."""
-        joint = task.joint
-        mechanism = Mechanism(self.law, joint.secret, joint.useful, task.reads)
-        return least_information(mechanism, task.within).proved
+        return least_information(self.mechanism(task), task.within).proved
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
-        joint = task.joint
         try:
-            return information(Mechanism(self.law, joint.secret, joint.useful, task.reads), joint).both
+            return information(self.mechanism(task), task.joint).both
         except InputError:
             return float("nan")
 
@@ -202,10 +207,7 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     task = task if draft.task is None else draft.task
     joint = task.joint
     task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
-    mechanism = Mechanism(
-        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers,
-        source=_source(joint),
-    )
+    mechanism = draft.mechanism(task)
     claim = task.claim if draft.claim is None else draft.claim
     if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds
         sealed = mechanism.with_claim(claim)

@@ -35,31 +35,32 @@ def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     return float((above[positive] / below[positive]).min()) if positive.any() else math.inf
 
 
-def single_value(within: UncertaintySet, epsilon: float) -> float:
-    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U): over F, the tighter rule for IR too (ours)."""
-    return float(single_values(within, epsilon, within.spikes()))
+def reachable(within: UncertaintySet) -> tuple[Floats, Floats]:
+    """The least and greatest P(u|s) over F, for the secrets that F allows to occur."""
+    secrets, (low, high) = compared(within), within.spikes()
+    return low[secrets], high[secrets]
 
 
-def single_values(within: UncertaintySet, epsilon: ArrayLike, spikes: tuple[Floats, Floats]) -> Floats:
-    """`single_value` at many levels, given the least and greatest P(u|s) over the set."""
-    secrets, level = compared(within), np.asarray(epsilon, float)
-    if len(secrets) < 2:
+def single_values(spikes: tuple[Floats, Floats], epsilon: ArrayLike) -> Floats:
+    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U), at each of some levels and given what is
+    `reachable`: over F, the tighter rule for IR too (ours)."""
+    (low, high), level = spikes, np.asarray(epsilon, float)
+    if len(low) < 2:
         return np.full(level.shape, np.inf)
-    low, high = spikes
-    gap = greatest_gap(high[secrets], low[secrets], np.exp(level)[..., None]).max(-1)
+    gap = greatest_gap(high, low, np.exp(level)[..., None]).max(-1)
     return np.where(gap > 0, np.expm1(level) / np.where(gap > 0, gap, 1.0), np.inf)
 
 
 def single_cell(task: Task) -> float:
     """t for rows 1 + t·1{x = x₀} of GRR on (s, u): only the secret of x₀ moves, so t·max P(u|s) ≤ E − 1."""
-    secrets, rise = compared(task.within), math.expm1(task.epsilon)
-    if len(secrets) < 2:
+    rise, (_, high) = math.expm1(task.epsilon), reachable(task.within)
+    if len(high) < 2:
         return math.inf
     if task.notion == "lip":
         p, q = task.joint.p, task.joint.useful_given_secret
-        own = least_quotient(rise, (q - math.exp(task.epsilon) * p)[secrets])
+        own = least_quotient(rise, (q - math.exp(task.epsilon) * p)[compared(task.within)])
         return min(own, least_quotient(rise, p))
-    return least_quotient(rise, task.within.spikes()[1][secrets])
+    return least_quotient(rise, high)
 
 
 def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
@@ -142,7 +143,7 @@ def strength(task: Task) -> float:
         return math.expm1(task.epsilon) if task.rows * task.joint.useful.size > 1 else math.inf
     if task.reads == "both":
         return single_cell(task)
-    return lip_value(task) if task.notion == "lip" else single_value(task.within, task.epsilon)
+    return lip_value(task) if task.notion == "lip" else float(single_values(reachable(task.within), task.epsilon))
 
 
 def grr(task: Task) -> Draft:
@@ -189,8 +190,7 @@ def fitted(task: Task) -> float:
 
     Both are quadratics in x = e^α: R x² − E x + 1 − R ≤ 0 at the greatest R, R x² − x/E + 1 − R ≥ 0 at every R.
     """
-    secrets, E = compared(task.within), math.exp(task.epsilon)
-    low, high = (r[secrets] for r in task.within.spikes())
+    E, (low, high) = math.exp(task.epsilon), reachable(task.within)
     x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, 1e-300)).min())
     for r in (low, high):
         inner = 1 / E**2 - 4 * r * (1 - r)
@@ -252,10 +252,9 @@ def _lip(task: Task) -> float:
 
 def _robust(task: Task) -> float:
     """max κ with (c_y − min(κ,1)p₁ + κR₁) ≤ E(c_y − min(κ,1)p₂ + κR₂) for all reachable R₁, R₂."""
-    secrets, E = compared(task.within), math.exp(task.epsilon)
+    secrets, E, (low, high) = compared(task.within), math.exp(task.epsilon), reachable(task.within)
     if len(secrets) < 2:
         return math.inf
-    low, high = (r[secrets] for r in task.within.spikes())
     q = task.joint.useful_given_secret
     total, q = q.sum(0), q[secrets]
     small = large = math.inf

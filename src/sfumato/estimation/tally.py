@@ -148,22 +148,21 @@ def tally(
     return _counted(source, mechanism, decode or "symbols")
 
 
-def manifest_beside(source: TableLike | npt.ArrayLike) -> Manifest | Told | None:
+def manifest_beside(source: Source) -> Manifest | Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
-    opened = open_source(source)
-    if opened.cluster is not None:
-        return told_by(opened.cluster)
-    if opened.path is None:
-        carried = opened.metadata.get(METADATA_KEY)
-        return None if carried is None else decoded_manifest(carried, opened.name)
-    path = manifest_path(opened.path)
+    if source.cluster is not None:
+        return told_by(source.cluster)
+    if source.path is None:
+        carried = source.metadata.get(METADATA_KEY)
+        return None if carried is None else decoded_manifest(carried, source.name)
+    path = manifest_path(source.path)
     if not path.exists():
         return None
     manifest = read_manifest(path)
-    size = whole_size(opened.path)
+    size = whole_size(source.path)
     if manifest.size is not None and size != manifest.size:
         raise InputError(
-            f"describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was changed or "
+            f"describes a table of {manifest.size} bytes, but {source.path.name} has {size}: it was changed or "
             "replaced after the release", next="Move the manifest away and say decode= to estimate anyway.",
             where=path.name,
         )

@@ -55,6 +55,7 @@ class Claim:
     beta: float | None = None
     also: tuple[Claim, ...] = ()  # further promises that hold at the same time
     anywhere: bool = field(init=False, repr=False)  # about the secret for every distribution, whoever knows the rest
+    title: str = field(init=False, repr=False)  # the notion's name for a reader
 
     def __post_init__(self) -> None:
         anything = self.within is not None and self.within.kind == "anything"
@@ -62,6 +63,7 @@ class Claim:
         checked_epsilon(self.epsilon)
         if self.notion not in NOTIONS:
             raise InputError(f"notion must be one of {', '.join(NOTIONS)}", value=self.notion)
+        object.__setattr__(self, "title", self.notion.upper())
         if self.notion == "leakage":
             return self._check_leakage()
         if self.alpha is not None or self.beta is not None:
@@ -78,6 +80,8 @@ class Claim:
                 f"leakage is claimed about the record, or about the secret at one distribution, not over a set of kind "
                 f"{self.within.kind!r}."
             )
+        a, b = ("∞" if math.isinf(x) else f"{x:g}" for x in (self.alpha, self.beta))
+        object.__setattr__(self, "title", f"maximal ({a}, {b})-leakage")
 
     @cached_property
     def sentence(self) -> str:
@@ -96,14 +100,6 @@ class Claim:
         about = ABOUT.get(self.notion, "about the secret")
         where = within.get(kind, f" for every distribution in the set ({kind})")
         return f"ε = {at_most(self.epsilon)} ({self.notion.upper()}) {about}{where}{rest}"
-
-    @cached_property
-    def title(self) -> str:
-        """The notion's name for a reader."""
-        if self.notion != "leakage":
-            return self.notion.upper()
-        a, b = ("∞" if math.isinf(x or 1) else f"{x:g}" for x in (self.alpha, self.beta))
-        return f"maximal ({a}, {b})-leakage"
 
 
 @dataclass(frozen=True, eq=False)

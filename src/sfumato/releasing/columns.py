@@ -20,7 +20,7 @@ from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.goal import untouched_errors
-from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.wishes import EVERY, Wishes
 from sfumato.sources import Source
 from sfumato.sources.grouping import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
 from sfumato.sources.tabulation import MOST_CELLS
@@ -64,7 +64,8 @@ class Choice:
 
 def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = True) -> Wishes:
     """The wishes with bins for every column of many numbers, where nobody said how to cut them: with edges, or where
-    these may not be exact facts about the rows with their number alone."""
+    these may not be exact facts about the rows with their number alone. All columns that are named must be there."""
+    basis.find(*wishes.secret, *wishes.useful, *(name for name in wishes.public if name != EVERY))
     if wishes.numbers != "bins":
         if wishes.numbers != "labels":
             raise InputError("numbers must be 'bins' or 'labels'", value=wishes.numbers)
@@ -91,7 +92,6 @@ def chosen(
 
     Rules for columns that were not taken are dropped, since nobody asked for these columns.
     """
-    basis.find(*wishes.secret, *wishes.useful)
     if wishes.useful:
         return wishes, None
     other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
@@ -120,7 +120,6 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
 
 def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     """Whether the columns named make a table that one mechanism can be designed for."""
-    basis.find(*wishes.secret, *wishes.useful)
     sizes, _ = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
     return math.prod(size or CHOOSING.categories for size in sizes.values()) <= MOST_CELLS
 

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,8 +107,8 @@ class Files:
     @contextlib.contextmanager
     def drafts(self) -> Iterator[dict[str, Drafted]]:
         """A draft for each file; none is left behind."""
-        folder = self.table if self.folder else None
-        with drafts(self.written.values(), lambda target: drafted(target, folder=target is folder)) as made:
+        makers = [_maker(path, self.folder and name == "table") for name, path in self.written.items()]
+        with drafts(makers) as made:
             yield dict(zip(self.written, made, strict=True))
 
     def publish(self, table: pa.Table, described: Callable[[int], bytes], *, force: bool) -> None:
@@ -257,11 +258,11 @@ class StoreDraft:
                 self.hidden.filesystem.delete_dir(self.hidden.path)
 
 
-def drafted(target: Where, *, folder: bool = False) -> Drafted:
-    """The draft of a target: a file or a folder here, or objects in a store."""
+def _maker(target: Where, folder: bool) -> Callable[[], Drafted]:
+    """What makes the draft of a target: a file or a folder here, or objects in a store."""
     if isinstance(target, Place):
-        return StoreDraft(target, folder)
-    return FolderDraft.beside(target) if folder else FileDraft.beside(target)
+        return partial(StoreDraft, target, folder)
+    return partial(FolderDraft.beside if folder else FileDraft.beside, target)
 
 
 # --- earlier releases that lie beside a new one: what they tell together, where no ledger counts them -----------------

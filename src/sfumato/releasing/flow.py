@@ -27,7 +27,6 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.overlapping import ahead, in_order
 from sfumato.sources import RowSource, Source
 from sfumato.sources.places import Where
-from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
     from sfumato.drawing.compiled import TextCodes
@@ -82,9 +81,11 @@ class Flow:
             made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
         )
         compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
-        source.check_reading((*coded.values(), *compared.values()))
+        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
+        if rows and source.cluster is None:
+            raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
         own = (*private[0].values(), *private[1].values())
-        kept = kept_columns(options.keep, source, own)
+        kept = source.check_release((*coded.values(), *compared.values()), options.keep, own, rows)
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
         drawer = Drawer.of(made, options.decode, options.seed)
         names = [c.name for c in drawer.decoder.columns]
@@ -97,10 +98,6 @@ class Flow:
         listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
         meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
         source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
-        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
-        if rows and source.cluster is None:
-            raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
-        source.find(*rows)
         return cls(
             source, checked, told, coded, own, kept, drawer, order, compared,
             imprint=options.imprint, id=rows,

@@ -137,6 +137,24 @@ class Source:
                 f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
             )
 
+    def kept(self, keep: str | Sequence[str], private: Collection[str]) -> tuple[str, ...]:
+        """The columns that pass untouched: there, each once, and none of those that are protected."""
+        names = [keep] if isinstance(keep, str) else list(keep)
+        for name in self.find(*names):
+            if name in private:
+                raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
+        if len(set(names)) != len(names):
+            raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
+        return tuple(names)
+
+    def check_release(
+        self, read: Collection[str], keep: str | Sequence[str], private: Collection[str], naming: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """The columns that pass untouched, if all that a release reads, keeps and names rows by is there and may be."""
+        self.check_reading(read)
+        self.find(*naming)
+        return self.kept(keep, private)
+
     def watched(self, tell: Callable[[int], None]) -> Source:
         """The same source, telling how many rows have been read in each pass."""
         def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -207,17 +225,6 @@ def open_source(
         next="Give a path to a .csv, .tsv or .parquet file or to a folder of Parquet files, a pandas or Polars frame, "
         "an Arrow table, batch, reader or dataset, a DuckDB relation or a Spark data frame.",
     )
-
-
-def kept_columns(keep: str | Sequence[str], source: Source, private: Collection[str]) -> tuple[str, ...]:
-    """The columns that pass untouched: there, each once, and none of those that are protected."""
-    names = [keep] if isinstance(keep, str) else list(keep)
-    for name in source.find(*names):
-        if name in private:
-            raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
-    if len(set(names)) != len(names):
-        raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
-    return tuple(names)
 
 
 def table_source(table: pa.Table, name: str = "the table") -> Source:

@@ -101,7 +101,7 @@ def _check_target(target: Path, frame: Frame, *, force: bool) -> None:
 
 
 def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
-    with drafts([target, target], FolderDraft.beside) as (parts, whole):  # the former is never named
+    with drafts([partial(FolderDraft.beside, target)] * 2) as (parts, whole):  # the former is never named
         staging, write = parts.hidden, partial(_write, str(parts.hidden), output_names(flow))
         told = by_id.written(flow, partial(_write_part, write)) if flow.id else by_value.written(flow, write, WRITTEN)
         total = int(np.asarray(told.column(1)).sum())
@@ -116,7 +116,7 @@ def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
                 )
             os.rename(staging / name, whole.hidden / f"part-{at:05}.parquet")
         manifest = flow.manifest(total, engine="spark")
-        with drafts([manifest_path(target)], FileDraft.beside) as (note,):
+        with drafts([partial(FileDraft.beside, manifest_path(target))]) as (note,):
             note.fill(manifest.encoded())
             publish_all([note, whole], replace=force)
     return Written(target, total, manifest)
