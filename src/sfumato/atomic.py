@@ -71,15 +71,14 @@ class FileDraft:
 
     @classmethod
     def beside(cls, target: Path) -> FileDraft:
-        with as_output_error(target):
-            if UNNAMED:
-                try:
-                    return cls(target, os.open(target.parent, UNNAMED | os.O_RDWR, 0o666))
-                except OSError as error:
-                    if error.errno not in NO_UNNAMED:
-                        raise
-            hidden = _hidden_name(target)
-            return cls(target, os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), hidden)
+        if UNNAMED:
+            try:
+                return cls(target, os.open(target.parent, UNNAMED | os.O_RDWR, 0o666))
+            except OSError as error:
+                if error.errno not in NO_UNNAMED:
+                    raise
+        hidden = _hidden_name(target)
+        return cls(target, os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), hidden)
 
     @property
     def path(self) -> str:
@@ -149,8 +148,7 @@ class FolderDraft:
     @classmethod
     def beside(cls, target: Path) -> FolderDraft:
         made = cls(target, _hidden_name(target))
-        with as_output_error(target):
-            made.hidden.mkdir()
+        made.hidden.mkdir()
         return made
 
     @property
@@ -222,17 +220,18 @@ def check_folder(target: Path) -> None:
     """Refuse a target whose folder is not there or cannot be written, by making a draft there and dropping it."""
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
-    with drafts([partial(FileDraft.beside, target)]):
+    with drafts([(target, partial(FileDraft.beside, target))]):
         pass
 
 
 @contextlib.contextmanager
-def drafts(makers: Iterable[Callable[[], D]]) -> Iterator[list[D]]:
-    """Several drafts; whatever goes wrong, none is left behind."""
+def drafts(wanted: Iterable[tuple[Spot, Callable[[], D]]]) -> Iterator[list[D]]:
+    """Drafts for several targets, each with what makes it; whatever goes wrong, none is left behind."""
     made: list[D] = []
     try:
-        for make in makers:
-            made.append(make())
+        for target, make in wanted:
+            with as_output_error(target):
+                made.append(make())
         yield made
     finally:
         for draft in made:
@@ -294,7 +293,7 @@ def _kept_aside(target: Path) -> Path:
 
 def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
     """Several files at once, all of them or none; private ones can be read by their owner alone."""
-    with drafts(partial(FileDraft.beside, target) for target in contents) as made:
+    with drafts((target, partial(FileDraft.beside, target)) for target in contents) as made:
         for draft, content in zip(made, contents.values(), strict=True):
             draft.fill(content, private=private)
         publish_all(made, replace=replace)

@@ -156,10 +156,12 @@ def designer(method: str) -> Callable[..., Draft]:
     return found
 
 
-def most_kept(task: Task, names: Sequence[str]) -> tuple[Mechanism, float] | None:
+def most_kept(
+    names: Sequence[str], within: UncertaintySet, epsilon: float, notion: str, reads: str
+) -> tuple[Mechanism, float] | None:
     """Of some methods the one that keeps most of a record at P̂, in floats, with how much; None where none of them is
-    calibrated to the task. Those that search do so by work, not by time: the same on every machine."""
-    found = []
+    calibrated to the promise. Those that search do so by work, not by time: the same on every machine."""
+    task, found = Task(within, epsilon, notion, reads), []
     for name in names:
         try:
             draft = designer(name)(task, **({"quick": True} if name in _QUICK else {}))

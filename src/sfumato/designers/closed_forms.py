@@ -204,17 +204,20 @@ def fitted(task: Task) -> float:
 
 def sue(task: Task) -> Draft:
     """Symmetric unary encoding: on = √r / (√r + 1), off = 1 − on, with r = 1 + t the ratio a bit may carry."""
-    root = math.sqrt(1 + subsets(task))
-    on = 1.0 if math.isinf(root) else root / (root + 1)
-    law = Unary(task.rows, task.joint.useful.size, on, 1 - on)
-    return Draft(law, "sue", details={"strength": 2 * math.log(root)})
+    ratio = 1 + subsets(task)
+    on = 1.0 if math.isinf(ratio) else math.sqrt(ratio) / (math.sqrt(ratio) + 1)
+    return _bits(task, "sue", on, 1 - on, ratio)
 
 
 def oue(task: Task) -> Draft:
     """Optimised unary encoding: on = ½, off = 1 / (r + 1) [001, (30)], with r = 1 + t the ratio a bit may carry."""
     ratio = 1 + subsets(task)
-    law = Unary(task.rows, task.joint.useful.size, 0.5, 1 / (ratio + 1))
-    return Draft(law, "oue", details={"strength": math.log(ratio)})
+    return _bits(task, "oue", 0.5, 1 / (ratio + 1), ratio)
+
+
+def _bits(task: Task, method: str, on: float, off: float, ratio: float) -> Draft:
+    law = Unary(task.rows, task.joint.useful.size, on, off)
+    return Draft(law, method, details={"strength": math.log(ratio)})
 
 
 # --- conditional reporting, the truth or a draw as if S were another secret -------------------------------------------

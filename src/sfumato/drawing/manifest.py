@@ -71,18 +71,13 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     publisher: str | None = None  # who answers for it, in their own words
     command: str | None = None  # how it was made, with names of files and without folders
 
-    def encoded(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-
-
 def manifest_of(
-    mechanism: Mechanism | Bundle, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
-    randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
+    mechanism: Mechanism | Bundle, checksum: str, *, rows: int | None, columns: list[OutputColumn], decode: str,
+    engine: str, randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
     from importlib.metadata import version as package_version
 
-    checksum = mechanism.checksum
     meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]

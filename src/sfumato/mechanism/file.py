@@ -120,15 +120,20 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     """Write a document that the kernel admits."""
     target = Path(path)
     check_target(target, None, force=force)
-    text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    text = encoded(record)
     try:
         admitted(text)
     except documents.Malformed as error:
         raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
     except documents.Refused:
         pass  # it can be read, whether or not its claim holds
-    write_all({target: text + b"\n"}, replace=force)
+    write_all({target: text}, replace=force)
     return target
+
+
+def encoded(record: msgspec.Struct) -> bytes:
+    """A document as it stands in a file."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
 class Head(msgspec.Struct):
@@ -284,7 +289,7 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
     record = msgspec.structs.replace(record, checksum=checksum(record))
     target = Path(path)
     check_target(target, None, force=force)
-    write_all({target: msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"}, replace=force)
+    write_all({target: encoded(record)}, replace=force)
     return target
 
 

@@ -20,7 +20,7 @@ from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.goal import untouched_errors
-from sfumato.releasing.wishes import EVERY, Wishes
+from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.sources.grouping import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
 from sfumato.sources.tabulation import MOST_CELLS
@@ -64,8 +64,7 @@ class Choice:
 
 def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = True) -> Wishes:
     """The wishes with bins for every column of many numbers, where nobody said how to cut them: with edges, or where
-    these may not be exact facts about the rows with their number alone. All columns that are named must be there."""
-    basis.find(*wishes.secret, *wishes.useful, *(name for name in wishes.public if name != EVERY))
+    these may not be exact facts about the rows with their number alone."""
     if wishes.numbers != "bins":
         if wishes.numbers != "labels":
             raise InputError("numbers must be 'bins' or 'labels'", value=wishes.numbers)

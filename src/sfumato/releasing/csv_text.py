@@ -15,7 +15,6 @@ from sfumato.sources.delimited import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
 READY_PIECES = 1 << 16  # combinations of labels that are kept ready as text
-MOST_READY = 64  # sets of dictionaries for which they are
 
 
 @dataclass(slots=True)
@@ -25,8 +24,8 @@ class CsvText:
     delimiter: str
     width: int
     raw: bool = False  # cells as they are, formulas too
-    ready: dict[tuple[int, ...], pa.Array] = field(default_factory=dict)
-    held: list[pa.Array] = field(default_factory=list)  # dictionaries behind `ready`: their addresses stay theirs
+    ready: dict[int, tuple[list[pa.Array], pa.Array]] = field(default_factory=dict)  # by where columns begin that are
+    # written together: their dictionaries, and the texts of all combinations
 
     def field(self, text: str | None) -> str:
         """One field. In a table of one column a missing value is a pair of quotes: no line may be empty."""
@@ -46,9 +45,9 @@ class CsvText:
         columns, at = batch.columns, 0
         while at < len(columns):
             run = self._run(columns, at)
-            at += max(1, len(run))
+            first, at = at, at + max(1, len(run))
             end = "\n" if at == len(columns) else self.delimiter
-            parts += [self._coded(run, end)] if run else [self._plain(columns[at - 1]), end]
+            parts += [self._coded(first, run, end)] if run else [self._plain(columns[first]), end]
         return _data(_joined(parts))
 
     def _run(self, columns: list[pa.Array], at: int) -> list[pa.Array]:
@@ -64,24 +63,19 @@ class CsvText:
             run.append(column)
         return run
 
-    def _coded(self, run: list[pa.Array], end: str) -> pa.Array:
+    def _coded(self, first: int, run: list[pa.Array], end: str) -> pa.Array:
         codes = None
         for column in run:
             size = len(column.dictionary)
             own = np.asarray(pc.fill_null(column.indices, size) if column.null_count else column.indices)
             codes = own if codes is None else codes * np.int32(size + 1) + own
-        return self._pieces(run, end).take(pa.array(codes))
-
-    def _pieces(self, run: list[pa.Array], end: str) -> pa.Array:
-        key = (hash(end), *(x for c in run for x in _identity(c.dictionary)))
-        if key not in self.ready:
-            if len(self.ready) > MOST_READY:
-                self.ready, self.held = {}, []
-            fields = [[self.field(x) for x in (*c.dictionary.to_pylist(), None)] for c in run]
+        held = [column.dictionary for column in run]
+        known = self.ready.get(first, ([], None))[0]
+        if len(known) != len(held) or not all(map(pa.Array.equals, known, held)):
+            fields = [[self.field(x) for x in (*labels.to_pylist(), None)] for labels in held]
             texts = [self.delimiter.join(x) + end for x in itertools.product(*fields)]
-            self.ready[key] = pa.array(texts, pa.string())
-            self.held += [c.dictionary for c in run]
-        return self.ready[key]
+            self.ready[first] = held, pa.array(texts, pa.string())
+        return self.ready[first][1].take(pa.array(codes))
 
     def _plain(self, column: pa.Array) -> pa.Array:
         if pa.types.is_dictionary(column.type):
@@ -117,11 +111,6 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
             next=f"Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
             where=At(name, row=first_row + int(hit[0]) + 1),
         )
-
-
-def _identity(dictionary: pa.Array) -> tuple[int, ...]:
-    text = dictionary.buffers()[2]
-    return (0 if text is None else text.address, dictionary.offset, len(dictionary))
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:

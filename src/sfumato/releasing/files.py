@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from sfumato.atomic import (
     ELSEWHERE,
     OTHERWISE,
@@ -107,8 +105,8 @@ class Files:
     @contextlib.contextmanager
     def drafts(self) -> Iterator[dict[str, Drafted]]:
         """A draft for each file; none is left behind."""
-        makers = [_maker(path, self.folder and name == "table") for name, path in self.written.items()]
-        with drafts(makers) as made:
+        wanted = [(path, _maker(path, self.folder and name == "table")) for name, path in self.written.items()]
+        with drafts(wanted) as made:
             yield dict(zip(self.written, made, strict=True))
 
     def publish(self, table: pa.Table, described: Callable[[int], bytes], *, force: bool) -> None:
@@ -124,11 +122,6 @@ class Files:
 def can_report() -> bool:
     """Whether there is what a report needs; where only releases are made (sfumato-release) they come without one."""
     return all(find_spec(name) is not None for name in WHOLE)
-
-
-def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
-    """The content of the file of a mechanism, or of a bundle."""
-    return msgspec.json.format(msgspec.json.encode(mechanism.record), indent=1) + b"\n"
 
 
 # --- where they go: nothing may be in the way, and objects in a store are drafted too ---------------------------------

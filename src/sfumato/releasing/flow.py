@@ -24,6 +24,7 @@ from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest
 from sfumato.drawing.randomness import Memo
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.file import encoded
 from sfumato.releasing.overlapping import ahead, in_order
 from sfumato.sources import RowSource, Source
 from sfumato.sources.places import Where
@@ -31,6 +32,8 @@ from sfumato.sources.places import Where
 if TYPE_CHECKING:
     from sfumato.drawing.compiled import TextCodes
     from sfumato.frames import Record
+    from sfumato.mechanism.bundle import BundleRecord
+    from sfumato.mechanism.file import MechanismRecord
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
@@ -163,12 +166,12 @@ class Flow:
 
     def returned(self, progress: Progress | None = None) -> RowSource:
         """The released rows for whoever asked for them, with their manifest."""
-        return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: self.manifest(rows).encoded()})
+        return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: encoded(self.manifest(rows))})
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
         compiled = engine == "local" and self.drawer.sampler.compiled
         return manifest_of(
-            self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
+            self.mechanism, self.checked.record.checksum, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
             randomness=self.drawer.stream.description, entry=self.entry, imprint=self.imprint,
         )
@@ -213,6 +216,7 @@ class Checked:
     mechanism: Mechanism | Bundle
     allow_unclaimed: bool = False  # no promise is needed
     certificate: Certificate | None = field(init=False)
+    record: MechanismRecord | BundleRecord = field(init=False)  # the content of its file
 
     def __post_init__(self) -> None:
         if not self.mechanism.sealed:
@@ -221,6 +225,7 @@ class Checked:
             raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{CLAIM_IT}.")
         proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
         object.__setattr__(self, "certificate", proof)
+        object.__setattr__(self, "record", self.mechanism.record)
 
 
 # --- the place of a release in a ledger: reserved before a row is drawn, settled when the files are named -------------

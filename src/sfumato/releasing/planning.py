@@ -137,7 +137,8 @@ def planned(
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
     say_of(source, listener)
-    source.kept(keep, (*wishes.secret, *wishes.useful))
+    public = [name for name in wishes.public if name != EVERY]
+    source.check_release((), keep, (*wishes.secret, *wishes.useful), public)
     basis, rest = source, source
     if reference is not None:
         if fraction is not None:

@@ -131,6 +131,8 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
     weight = seen[:, kept] * ps[kept]
     told = weight.sum(1) > 0
     after = weight[told] / weight[told].sum(1, keepdims=True)
+    high, low = seen[told][:, kept].max(1), seen[told][:, kept].min(1)
+    odds = np.divide(high, low, out=np.full(high.shape, np.inf), where=low > 0)
     claim = mechanism.claim
     order = sorted(range(len(kept)), key=lambda i: -float(ps[kept[i]]))
     suspects = tuple(
@@ -140,10 +142,8 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
             if claim is not None and bounded(claim.notion) else None,
         ) for i in order[:AT_A_GLANCE]
     )
-    level = LDP().of(seen[:, kept]).value
     return Attack(
-        suspects, len(order) - len(suspects), float(ps.max()), float(weight.max(1).sum()),
-        float(np.exp(level)) if level < EXPONENT else float("inf"),
+        suspects, len(order) - len(suspects), float(ps.max()), float(weight.max(1).sum()), float(odds.max()),
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.decimals import BIT, percent
-from sfumato.designers.base import Task
 from sfumato.designers.choose import most_kept
 from sfumato.errors import LARGEST_EPSILON
 from sfumato.estimation.estimates import foreseen_errors
@@ -140,7 +139,7 @@ def _best(
     assert claim is not None
     notion = claim.notion if notion is None else notion
     within = Exactly(joint) if claim.within is None or notion == "lip" else claim.within  # LIP: at P̂, as designed
-    return most_kept(Task(within, epsilon, notion, mechanism.reads), methods)
+    return most_kept(methods, within, epsilon, notion, mechanism.reads)
 
 
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------

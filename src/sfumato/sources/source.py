@@ -137,8 +137,13 @@ class Source:
                 f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
             )
 
-    def kept(self, keep: str | Sequence[str], private: Collection[str]) -> tuple[str, ...]:
-        """The columns that pass untouched: there, each once, and none of those that are protected."""
+    def check_release(
+        self, read: Collection[str], keep: str | Sequence[str], private: Collection[str], named: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """The columns that pass untouched: there, each once, and none of those that are protected. Those that are read
+        may be, and all that are named otherwise are there."""
+        self.check_reading(read)
+        self.find(*named)
         names = [keep] if isinstance(keep, str) else list(keep)
         for name in self.find(*names):
             if name in private:
@@ -146,14 +151,6 @@ class Source:
         if len(set(names)) != len(names):
             raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
         return tuple(names)
-
-    def check_release(
-        self, read: Collection[str], keep: str | Sequence[str], private: Collection[str], naming: Sequence[str] = ()
-    ) -> tuple[str, ...]:
-        """The columns that pass untouched, if all that a release reads, keeps and names rows by is there and may be."""
-        self.check_reading(read)
-        self.find(*naming)
-        return self.kept(keep, private)
 
     def watched(self, tell: Callable[[int], None]) -> Source:
         """The same source, telling how many rows have been read in each pass."""

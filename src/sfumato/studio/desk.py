@@ -15,7 +15,7 @@ from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError, spelled
 from sfumato.ledgers import Ledger
-from sfumato.ledgers.booking import account_text
+from sfumato.ledgers.ledger import account_text
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
 from sfumato.releasing.files import Files

@@ -62,7 +62,7 @@ class Goal:
         of `_bits`, because two bits of one answer are independent given the input.
         """
         if isinstance(law, Unary):
-            return float(np.diag(self.cost) @ (_bits(law, self.p) + self.p) - self.own)
+            return float(np.diag(self.cost) @ (_bits(*law.chances, self.p) + self.p) - self.own)
         rows = law.matrix()
         return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
@@ -142,9 +142,8 @@ def closed_errors(law: Law, joint: Joint, reads: str, columns: Sequence[int]) ->
     """n times the mean variance of what a reader looks at (see `parts_of`), or None where there is no closed form."""
     tables = _tables(joint, reads, columns)
     if isinstance(law, Unary):
-        return {
-            name: float((_bits(law, seen).sum() + 1 - (p**2).sum()) / p.size) for name, (p, seen) in tables.items()
-        }
+        return {name: float((_bits(*law.chances, seen).sum() + 1 - (p**2).sum()) / p.size)
+                for name, (p, seen) in tables.items()}
     if not isinstance(law, Cells):
         return None
     total, r, k = scale(law.bits), law.rows, law.useful
@@ -171,9 +170,8 @@ def _tables(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, tuple
     return out
 
 
-def _bits(law: Unary, p: Floats) -> Floats:
+def _bits(on: float, off: float, p: Floats) -> Floats:
     """c(x) = [p on(1 − on) + (1 − p) off(1 − off)] / (on − off)²: what the bit of each cell adds to a variance."""
-    on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
     if on - off <= DUST:
         return np.full(p.shape, math.inf)
     return np.asarray((p * on * (1 - on) + (1 - p) * off * (1 - off)) / (on - off) ** 2)

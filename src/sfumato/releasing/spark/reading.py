@@ -38,7 +38,7 @@ SPELLED = (
 
 def job_of(flow: Flow, *, numbered: bool = False) -> Job:
     """What the workers must know of a release; `numbered` rows have a number in files."""
-    record = msgspec.json.encode(flow.mechanism.record)
+    record = msgspec.json.encode(flow.checked.record)
     guessed = any(c.role == "guess" for c in flow.drawer.decoder.columns)
     inputs = len(coded_apart(flow.mechanism))
     decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
