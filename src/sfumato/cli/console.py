@@ -57,21 +57,21 @@ def written(text: str, style: str = "") -> rich.text.Text:
 
 
 def printable(text: str) -> str:
-    """The text without control characters.
+    """The text with its options as a shell writes them, and without control characters.
 
     >>> printable("a\\x1b[31mb")
     'a�[31mb'
     """
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in spelled(text, shell=True))
 
 
 def notice(told: Notice) -> None:
     """A box on stderr that cannot be missed."""
     if ALONE:
-        story(f"\n{told.title}\n" + spelled("\n".join(told.paragraphs), shell=True) + "\n", err=True)
+        story("\n".join(["", told.title, *told.paragraphs, ""]), err=True)
         return
 
-    head, body = written(told.title, "bold"), written(spelled("\n".join(told.paragraphs), shell=True))
+    head, body = written(told.title, "bold"), written("\n".join(told.paragraphs))
     show(rich.panel.Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
 
@@ -100,7 +100,6 @@ def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wid
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
-    rows = [(name, spelled(text, shell=True)) for name, text in rows]
     if _plainly(lambda width: named([(printable(name), printable(text)) for name, text in rows], width)):
         return
 
@@ -252,7 +251,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            story(spelled(text, shell=True), err=True)
+            story(text, err=True)
 
 
 class Ticking:

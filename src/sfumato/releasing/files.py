@@ -24,7 +24,8 @@ from sfumato.atomic import (
     drafts,
     publish_all,
 )
-from sfumato.composing.composition import AS_GOOD_AS_KNOWN, tell_at_most
+from sfumato.certification.together import tell_at_most
+from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import BITS, nats
 from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
@@ -57,8 +58,10 @@ class Files:
     def beside(
         cls, table: Where, *, mechanism: bool = True, report: Path | bool = True, private_report: Path | None = None,
         partition: tuple[str, ...] = (), raw_cells: bool = False, tables: bool = False,
+        inputs: Sequence[Where | None] | None = None, force: bool = False,
     ) -> Files:
-        """released.csv → released.manifest.json, .mechanism.json, .report.html and .tables.csv."""
+        """released.csv → released.manifest.json, .mechanism.json, .report.html and .tables.csv; nothing may be in the
+        way of these, least of all the `inputs`, unless nobody says what they are."""
         writer_for(table, partition)  # says now if the suffix is not known
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
@@ -66,7 +69,10 @@ class Files:
         page = usual if isinstance(report, bool) else report
         own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
         figures = table.with_name(f"{stem}.tables.csv") if tables else None
-        return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
+        made = cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
+        if inputs is not None:
+            made._check([x for x in inputs if x is not None], force)
+        return made
 
     @property
     def folder(self) -> bool:
@@ -87,12 +93,12 @@ class Files:
         }
         return {name: path for name, path in named.items() if path is not None}
 
-    def check(self, inputs: Sequence[Where | None], *, force: bool) -> None:
+    def _check(self, inputs: Sequence[Where], force: bool) -> None:
         """Refuse before any work: outputs that exist, are an input, or are the same file."""
         seen: dict[str, str] = {}
         for name, path in self.written.items():
             folder = self.folder and name == "table"
-            for given in (x for x in inputs if x is not None):
+            for given in inputs:
                 _check_apart(path, given)
             check_place(path, force=force, folder=folder)
             full = os.path.realpath(path) if isinstance(path, Path) else str(path)

@@ -126,7 +126,7 @@ def _along(
         if here is not None and mechanism.claim is not None and epsilon == mechanism.claim.epsilon:
             return here
         found = _best(mechanism, joint, epsilon, methods, notion)
-        return (None, None) if found is None else (found[1] / BIT, foreseen_errors(found[0], joint, n)[1])
+        return (None, None) if found is None else (found[1] / BIT, precision_of(found[0], joint, n)[-1].error)
 
     bits, errors = zip(*(at(epsilon) for epsilon in stops), strict=True)
     return Series(key, label, bits, errors)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sfumato.sources.arrow import encode_column
     from sfumato.sources.data_frames import expanded
     from sfumato.sources.delimited import guarded, stream_source
-    from sfumato.sources.dialect import READING, Said, reading_of
+    from sfumato.sources.dialect import READING, Said
     from sfumato.sources.file_formats import file_source
     from sfumato.sources.places import Place, Where, located, opened
     from sfumato.sources.source import RowSource, Source, open_source
@@ -22,7 +22,7 @@ __all__ = on_demand(__name__, {
     ".arrow": "encode_column",
     ".data_frames": "expanded",
     ".delimited": "guarded stream_source",
-    ".dialect": "READING Said reading_of",
+    ".dialect": "READING Said",
     ".file_formats": "file_source",
     ".places": "Place Where located opened",
     ".source": "RowSource Source open_source",

@@ -7,9 +7,9 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from sfumato.errors import InputError, option, unknown
 from sfumato.libraries import charset_normalizer
@@ -42,16 +42,6 @@ OTHER_SCRIPTS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "bi
 READING = ("na", "counts", "delimiter", "encoding", "decimal", "dates", "sheet")  # what `open_source` can be told
 
 
-def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a form or a command line says about reading, as `open_source` has it; empty fields are found out.
-
-    >>> reading_of({"delimiter": "tab", "encoding": "", "secret": "sex"})
-    {'delimiter': '\\t'}
-    """
-    out = {name: given[name] for name in READING if given.get(name)}
-    return out | {"delimiter": "\t"} if out.get("delimiter") in ("\\t", "tab") else out
-
-
 class Readable(Protocol):
     """A file of Arrow, a pipe, or a stream of Python."""
 
@@ -61,15 +51,21 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a caller knows about a file; None is found out."""
+    """What a caller knows about a file; None is found out.
 
-    delimiter: str | None = None
+    >>> Said("tab").delimiter
+    '\\t'
+    """
+
+    delimiter: str | None = None  # a tab has a name, as it is hard to type
     encoding: str | None = None
     na: tuple[str, ...] | None = None
     decimal: str | None = None
     dates: str | None = None
 
     def __post_init__(self) -> None:
+        if self.delimiter in ("tab", "\\t"):
+            object.__setattr__(self, "delimiter", "\t")
         if self.decimal is not None and self.decimal not in BY_MARK:
             raise InputError(f"the mark of decimals is . or , and not {self.decimal!r}.")
         if self.dates is not None and self.dates not in DATES:

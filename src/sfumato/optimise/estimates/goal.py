@@ -12,7 +12,6 @@ import numpy as np
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Law, Unary
-from sfumato.mechanism.law import scale
 from sfumato.optimise.arrays import DUST, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
@@ -146,11 +145,8 @@ def closed_errors(law: Law, joint: Joint, reads: str, columns: Sequence[int]) ->
                 for name, (p, seen) in tables.items()}
     if not isinstance(law, Cells):
         return None
-    total, r, k = scale(law.bits), law.rows, law.useful
-    own = law.truth - law.same_secret - law.same_useful + law.neither
-    s, u = own + (law.same_secret - law.neither) * k, own + (law.same_useful - law.neither) * r
-    a, b, c = (_inverse_square(float(x) / total) for x in (s, u, own))
-    return {name: _cells_error(name, p, a, b, c, r, k) for name, (p, _) in tables.items()}
+    a, b, c = map(_inverse_square, law.spectrum)
+    return {name: _cells_error(name, p, a, b, c, law.rows, law.useful) for name, (p, _) in tables.items()}
 
 
 def untouched_errors(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, float]:
