@@ -203,7 +203,7 @@ def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | Non
 def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, where they are."""
     columns, size, count = reader = _reader(mechanism, decode)
-    if source.sums is None:
+    if source.cluster is None:
         return _added(source.batches(columns), reader, decode)
     source.find(*columns)
     few = decode != "symbols" or mechanism.law.meaning != "subset"
@@ -235,13 +235,13 @@ Reader = tuple[list[str], int, Count]
 
 def _counted_there(opened: Source, columns: list[str], size: int, count: Count, *, few: bool) -> tuple[Floats, int]:
     """Totals and the number of rows of a table that lives on a cluster; rows are counted under a key of their own."""
-    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
-        totals = count(batch, 0, weights)
+    def part(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> pa.Table:
+        totals = count(batch, first_row, weights)
+        assert weights is not None  # a cluster has always counted
         at = np.flatnonzero(totals)
         return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
 
-    assert opened.sums is not None
-    found = opened.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
+    found = opened.summed(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
     at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
     totals = np.zeros(size)
     totals[at[at >= 0]] = n[at >= 0]

@@ -6,11 +6,13 @@ import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
 from sfumato.errors import At, DataError, option
+from sfumato.sources.arrow import text_bytes
 from sfumato.sources.delimited import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
@@ -39,8 +41,8 @@ class CsvText:
     def header(self, names: list[str]) -> bytes:
         return (self.delimiter.join(map(self.field, names)) + "\n").encode()
 
-    def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
-        """The batch as text, in a buffer that can be written as it is."""
+    def lines(self, batch: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+        """The batch as the bytes of its text, which can be written as they are."""
         parts: list[pa.Array] = []
         columns, at = batch.columns, 0
         while at < len(columns):
@@ -84,7 +86,7 @@ class CsvText:
         text = pc.fill_null(text, "") if text.null_count else text
         if not self.raw and column.type in (*TEXTS, pa.string_view()):  # a number is no formula
             text = guard(text)
-        raw = np.frombuffer(_data(text), np.uint8)
+        raw = _data(text)
         if any((raw == mark).any() for mark in (*b'"\n\r', *self.delimiter.encode())):
             hit = pc.match_substring_regex(text, f'[{self.delimiter}"\\n\\r]')
             quoted = _joined(['"', pc.replace_substring(text, '"', '""'), '"'])
@@ -100,7 +102,7 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
     if kind not in TEXTS:
         return
     held = column.dictionary if pa.types.is_dictionary(column.type) else column
-    raw = np.frombuffer(_data(held), np.uint8)
+    raw = _data(held)
     if not ((raw < 32).any() or (raw == 127).any() or (raw == 0xC2).any()):  # 0xC2 begins those from U+0080 on
         return
     whole = column.dictionary_decode() if held is not column else column
@@ -124,10 +126,7 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*same)
 
 
-def _data(text: pa.Array) -> pa.Buffer:
+def _data(text: pa.Array) -> npt.NDArray[np.uint8]:
     """The bytes of a text array, one value after the other."""
-    kind = np.int64 if text.type == pa.large_string() else np.int32
-    offsets = np.frombuffer(text.buffers()[1], kind)[text.offset : text.offset + len(text) + 1]
-    if text.buffers()[2] is None or offsets[-1] == offsets[0]:
-        return b""
-    return text.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    ends, held = text_bytes(text)
+    return held[ends[0] : ends[-1]]

@@ -76,18 +76,16 @@ class Flow:
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
         made = checked.mechanism
-        private = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
-        coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
+        secret, useful = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
+        coded = {**(secret if made.reads == "both" else {}), **useful}
         if len(set(coded.values())) != len(coded):
             raise InputError(f"one column is read twice: {', '.join(coded.values())}", next="Name each column once.")
-        about = made.reads != "both" and made.claim is not None and (
-            made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
-        )
-        compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
+        about = _is_promised_about(made)
+        compared = {own: n for own, n in secret.items() if about and (options.secret or n in source.columns)}
         rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
         if rows and source.cluster is None:
             raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
-        own = (*private[0].values(), *private[1].values())
+        own = (*secret.values(), *useful.values())
         kept = source.check_release((*coded.values(), *compared.values()), options.keep, own, rows)
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
         drawer = Drawer.of(made, options.decode, options.seed)
@@ -98,11 +96,8 @@ class Flow:
         at = {name: i for i, name in enumerate(source.columns)}
         places = [at.get(coded.get(n, n), -1) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
-        meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
-        source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
         return cls(
-            source, checked, told, coded, own, kept, drawer, order, compared,
+            _with_labels(source, made), checked, told, coded, own, kept, drawer, order, compared,
             imprint=options.imprint, id=rows,
         )
 
@@ -175,6 +170,20 @@ class Flow:
             engine="local, compiled" if compiled else engine, size=size,
             randomness=self.drawer.stream.description, entry=self.entry, imprint=self.imprint,
         )
+
+
+def _is_promised_about(made: Mechanism | Bundle) -> bool:
+    """Whether something is promised about a secret that is not read: its labels must then be those of the promise."""
+    if made.reads == "both" or made.claim is None:
+        return False
+    return made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
+
+
+def _with_labels(source: Source, made: Mechanism | Bundle) -> Source:
+    """The source, in which no label of the mechanism means that a value is missing."""
+    labels = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels}
+    na = tuple(x for x in source.reading.na if x not in labels)
+    return source if na == source.reading.na else replace(source, reading=replace(source.reading, na=na))
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
