@@ -138,8 +138,7 @@ class Ledger:
             checked_epsilon(budget)
         if memoised and (persons is None or persons.ids is None):
             raise InputError("remembered answers need the marks of the people whose they are (persons=).")
-        record = mechanism.record
-        claim = mechanism.claim
+        record, claim = mechanism.record, mechanism.claim
         alone = None if claim is None else _alone(mechanism)
         entry = Entry(
             0, people, RESERVED, secrets.token_hex(16), record.checksum, None if claim is None else claim.sentence,

@@ -149,10 +149,9 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     limit = min(CHOOSING.cells, max(rows // CHOOSING.rows, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
-    secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
-    if 2 * math.prod(secrets) > limit:
+    few, taken = math.prod(sizes[name] or MOST_COUNTED for name in wishes.secret), dict[str, int]()
+    if 2 * few > limit:
         raise InputError(_too_many(source, wishes, sizes, limit))
-    few, taken = math.prod(secrets), dict[str, int]()
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
         table = [*taken.values(), sizes[name] or 0]
         fits = _categorical(sizes[name]) and few * math.prod(table) <= limit

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sfumato.alphabet import CONTROL
 from sfumato.errors import At, DataError, option
 from sfumato.sources.arrow import text_bytes
-from sfumato.sources.delimited import guard, guarded
+from sfumato.sources.delimited import guard
 
 TEXTS = (pa.string(), pa.large_string())
 READY_PIECES = 1 << 16  # combinations of labels that are kept ready as text
@@ -29,17 +29,8 @@ class CsvText:
     ready: dict[int, tuple[list[pa.Array], pa.Array]] = field(default_factory=dict)  # by where columns begin that are
     # written together: their dictionaries, and the texts of all combinations
 
-    def field(self, text: str | None) -> str:
-        """One field. In a table of one column a missing value is a pair of quotes: no line may be empty."""
-        if not text:
-            return '""' if self.width == 1 else ""
-        text = text if self.raw else guarded(text)
-        if any(mark in text for mark in (self.delimiter, '"', "\n", "\r")):
-            return '"' + text.replace('"', '""') + '"'
-        return text
-
     def header(self, names: list[str]) -> bytes:
-        return (self.delimiter.join(map(self.field, names)) + "\n").encode()
+        return (self.delimiter.join(self._fields(pa.array(names, pa.string())).to_pylist()) + "\n").encode()
 
     def lines(self, batch: pa.RecordBatch) -> npt.NDArray[np.uint8]:
         """The batch as the bytes of its text, which can be written as they are."""
@@ -49,7 +40,7 @@ class CsvText:
             run = self._run(columns, at)
             first, at = at, at + max(1, len(run))
             end = "\n" if at == len(columns) else self.delimiter
-            parts += [self._coded(first, run, end)] if run else [self._plain(columns[first]), end]
+            parts += [self._coded(first, run, end)] if run else [self._fields(columns[first]), end]
         return _data(_joined(parts))
 
     def _run(self, columns: list[pa.Array], at: int) -> list[pa.Array]:
@@ -74,12 +65,14 @@ class CsvText:
         held = [column.dictionary for column in run]
         known = self.ready.get(first, ([], None))[0]
         if len(known) != len(held) or not all(map(pa.Array.equals, known, held)):
-            fields = [[self.field(x) for x in (*labels.to_pylist(), None)] for labels in held]
+            fields = [self._fields(pa.array([*labels.to_pylist(), None], pa.string())).to_pylist() for labels in held]
             texts = [self.delimiter.join(x) + end for x in itertools.product(*fields)]
             self.ready[first] = held, pa.array(texts, pa.string())
         return self.ready[first][1].take(pa.array(codes))
 
-    def _plain(self, column: pa.Array) -> pa.Array:
+    def _fields(self, column: pa.Array) -> pa.Array:
+        """Values as they are written. In a table of one column a missing one is a pair of quotes: no line may be empty.
+        """
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         text = column if column.type in TEXTS else pc.cast(column, pa.string())

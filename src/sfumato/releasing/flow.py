@@ -96,10 +96,8 @@ class Flow:
         at = {name: i for i, name in enumerate(source.columns)}
         places = [at.get(coded.get(n, n), -1) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        return cls(
-            _with_labels(source, made), checked, told, coded, own, kept, drawer, order, compared,
-            imprint=options.imprint, id=rows,
-        )
+        source = _with_labels(source, made)
+        return cls(source, checked, told, coded, own, kept, drawer, order, compared, imprint=options.imprint, id=rows)
 
     def at(self, place: Booking) -> Flow:
         """The same release with its place in a ledger."""

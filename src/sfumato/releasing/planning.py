@@ -139,15 +139,7 @@ def planned(
     say_of(source, listener)
     public = [name for name in wishes.public if name != EVERY]
     source.check_release((), keep, (*wishes.secret, *wishes.useful), public)
-    basis, rest = source, source
-    if reference is not None:
-        if fraction is not None:
-            raise InputError("a reference is the design data: it goes without a split.")
-        basis, origin = open_source(reference), "reference"
-    else:
-        basis = rest = source.settled(source.columns)  # several passes are made
-    if fraction is not None:
-        (basis, rest), origin = divided(basis, fraction, seed), "split"
+    basis, rest, origin = _divided(source, reference, fraction, origin, seed)
     if wishes.tables and not wishes.useful:
         named = dict.fromkeys(name for table in wishes.tables for name in table if name not in wishes.secret)
         wishes = replace(wishes, useful=tuple(named))
@@ -174,6 +166,18 @@ def planned(
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     table = Counted(joint, wishes, rest, source.name, told, choice, origin, first)
     return table.plan(found, designed(found, wishes, listener))
+
+
+def _divided(
+    source: Source, reference: TableLike | None, fraction: float | None, origin: str, seed: int | None
+) -> tuple[Source, Source, str]:
+    """The rows to design from, those to release, and where the former come from."""
+    if reference is not None:
+        if fraction is not None:
+            raise InputError("a reference is the design data: it goes without a split.")
+        return open_source(reference), source, "reference"
+    whole = source.settled(source.columns)  # several passes are made
+    return (whole, whole, origin) if fraction is None else (*divided(whole, fraction, seed), "split")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -156,27 +157,30 @@ def grouped(source: Source, names: list[str], rules: Rules, missing: str) -> pa.
 
     def part(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> pa.Table:
         labels = [_labels(batch.column(n), n, rules.get(n), missing == "refuse", first_row) for n in names]
-        table, how = pa.table(labels, names=keys(names)), ([], "count_all")
-        if weights is not None:
-            table, how = table.append_column("n", pa.array(weights)), ("n", "sum")
-        counted = table.group_by(keys(names), use_threads=False).aggregate([how])
+        table = pa.table(labels, names=keys(names))
+        if weights is None:
+            counted = table.group_by(keys(names), use_threads=False).aggregate([([], "count_all")])
+        else:
+            weighed = table.append_column("n", pa.array(weights))
+            counted = weighed.group_by(keys(names), use_threads=False).aggregate([("n", "sum")])
         plain = [c.cast(kind) for c, kind in zip(counted.columns, schema.types, strict=True)]  # no dictionaries, of
         return pa.table(plain, names=schema.names)  # which every batch may have another
 
-    def check(found: pa.Table) -> None:
-        for key, name in zip(keys(names), names, strict=True):
-            distinct = pc.count_distinct(found.column(key), mode="all").as_py()
-            if distinct > MOST_DISTINCT:
-                raise InputError(
-                    f"has more than {MOST_DISTINCT:,} distinct values ({distinct:,} so far): is it a number or an "
-                    "identifier?", next=f"Bin it ({binned(name)}) or leave it out.", where=At(name),
-                )
-
-    found = source.summed(names, part, schema, few=not rules, check=check)
+    found = source.summed(names, part, schema, few=not rules, check=partial(_check_distinct, names))
     if not found.num_rows:
         raise DataError("has no rows: there is nothing to tabulate or release", where=source.name)
-    check(found)
+    _check_distinct(names, found)
     return found
+
+
+def _check_distinct(names: list[str], found: pa.Table) -> None:
+    for key, name in zip(keys(names), names, strict=True):
+        distinct = pc.count_distinct(found.column(key), mode="all").as_py()
+        if distinct > MOST_DISTINCT:
+            raise InputError(
+                f"has more than {MOST_DISTINCT:,} distinct values ({distinct:,} so far): is it a number or an "
+                "identifier?", next=f"Bin it ({binned(name)}) or leave it out.", where=At(name),
+            )
 
 
 def keys(names: list[str]) -> list[str]:
