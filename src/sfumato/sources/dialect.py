@@ -7,8 +7,10 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
 from sfumato.errors import InputError, option, unknown
@@ -254,24 +256,16 @@ def _by_header(text: str, own: str) -> str:
 
 def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
     """The first records as they are read, the header in front; comments and the last one, which may be cut, are not."""
-    found = list(_parsed(text, delimiter))
+    found = list(islice(_parsed(text, delimiter), LOOKING.records + 1))
     if not ended and len(found) > 2 and len(found) <= LOOKING.records:
         del found[-1]
     return found or [[]]
 
 
 def _parsed(text: str, delimiter: str) -> Iterator[list[str]]:
-    lines: Iterable[str] = io.StringIO(text, newline="")
-    rows = csv.reader(lines, delimiter=delimiter)
-    width, told = None, 0
-    try:
-        for row in rows:
-            if not row or (width is not None and row[0].startswith(COMMENT) and len(row) != width):
-                continue
-            width = width or len(row)
-            yield row
-            told += 1
-            if told > LOOKING.records:
-                return
-    except csv.Error:
-        return
+    width = None
+    with suppress(csv.Error):
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if row and (width is None or len(row) == width or not row[0].startswith(COMMENT)):
+                width = width or len(row)
+                yield row
