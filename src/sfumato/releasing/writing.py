@@ -21,8 +21,6 @@ from sfumato.sources.places import TEXT_FORMS, Where, suffix_of
 from sfumato.tolerances import BYTES_AT_ONCE, ROWS_AT_ONCE
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from _typeshed import ReadableBuffer
     from pyarrow import NativeFile
     from pyarrow.parquet import ParquetWriter
@@ -49,20 +47,20 @@ def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[
     Errors of the system are put into words about `target`; without one they are the caller's to explain.
     """
     writers: list[Writer] = []
-    def worded() -> AbstractContextManager[None]:
-        return contextlib.nullcontext() if target is None else as_output_error(target)
+
+    def worded(work: Callable[[], None]) -> None:
+        with contextlib.nullcontext() if target is None else as_output_error(target):
+            work()
 
     def write(batch: pa.RecordBatch) -> None:
-        with worded():
-            if not writers:
-                writers.append(made(opened, batch.schema))
-            writers[0].write(batch)
+        if not writers:
+            worded(lambda: writers.append(made(opened, batch.schema)))
+        worded(lambda: writers[0].write(batch))
 
     try:
         yield write
-        with worded():
-            for writer in writers:
-                writer.close()
+        for writer in writers:
+            worded(writer.close)
     except BaseException:
         for writer in writers:
             with contextlib.suppress(Exception):
