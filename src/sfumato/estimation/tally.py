@@ -16,7 +16,7 @@ from sfumato.drawing.manifest import (
     Manifest,
     Told,
     decoded_manifest,
-    manifest_path,
+    file_beside,
     read_manifest,
     told_by,
 )
@@ -155,7 +155,7 @@ def manifest_beside(source: Source) -> Manifest | Told | None:
     if source.path is None:
         carried = source.metadata.get(METADATA_KEY)
         return None if carried is None else decoded_manifest(carried, source.name)
-    path = manifest_path(source.path)
+    path = file_beside(source.path, "manifest.json")
     if not path.exists():
         return None
     manifest = read_manifest(path)

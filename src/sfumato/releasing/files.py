@@ -27,7 +27,7 @@ from sfumato.atomic import (
 from sfumato.certification.together import tell_at_most
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import BITS, nats
-from sfumato.drawing.manifest import manifest_path
+from sfumato.drawing.manifest import file_beside
 from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
@@ -63,13 +63,12 @@ class Files:
         """released.csv → released.manifest.json, .mechanism.json, .report.html and .tables.csv; nothing may be in the
         way of these, least of all the `inputs`, unless nobody says what they are."""
         writer_for(table, partition)  # says now if the suffix is not known
-        manifest = manifest_path(table)
-        stem = manifest.name.removesuffix(".manifest.json")
-        usual = table.with_name(f"{stem}.report.html") if report and can_report() else None
-        page = usual if isinstance(report, bool) else report
-        own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
-        figures = table.with_name(f"{stem}.tables.csv") if tables else None
-        made = cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
+        usual = file_beside(table, "report.html") if report and can_report() else None
+        made = cls(
+            table, file_beside(table, "manifest.json"), file_beside(table, "mechanism.json") if mechanism else None,
+            usual if isinstance(report, bool) else report, private_report, partition, raw_cells,
+            file_beside(table, "tables.csv") if tables else None,
+        )
         if inputs is not None:
             made._check([x for x in inputs if x is not None], force)
         return made
