@@ -28,7 +28,7 @@ MOST = 1.02  # times the narrowest interval of a protocol
 
 def widths(mechanism: Any, joint: Any) -> dict[str, float]:
     """Width of 95 % intervals in points, by part."""
-    errors = errors_of(mechanism, joint)
+    errors, _ = errors_of(mechanism, joint)
     if mechanism.reads == "useful":
         errors = {**errors, "joint": math.inf, "secret": math.inf}
     return {part: 200 * Z95 * math.sqrt(e / joint.n) for part, e in errors.items() if part != "useful"}

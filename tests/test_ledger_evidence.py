@@ -12,8 +12,7 @@ from scipy.optimize import linprog
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.ledgers.booking import counted, same_inputs
-from sfumato.ledgers.persons import account_name, folded
+from sfumato.ledgers.persons import account_name, counted, folded, same_inputs
 from sfumato.mechanism import Claim, Tabular
 
 TOWNS = ["A", "B", "C"]

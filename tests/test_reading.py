@@ -31,6 +31,12 @@ def write(folder, content, name="people.csv", encoding="utf-8"):
     return path
 
 
+def test_a_tab_is_said_by_its_name_in_python_as_on_the_command_line(tmp_path):
+    path = write(tmp_path, "a,b\tc\nx,y\tz\n")
+
+    assert sf.open_source(path, delimiter="tab").columns == sf.open_source(path, delimiter="\t").columns == ("a,b", "c")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16", "utf-16-le"])
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
 def test_every_delimiter_and_encoding_gives_the_same_table_and_is_said(mark, encoding, tmp_path):

@@ -314,7 +314,7 @@ def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
 
 @pytest.mark.parametrize("shares", [1, 3])
 def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, people, tmp_path, monkeypatch):
-    monkeypatch.setattr(by_value, "ROWS_FOR_A_TASK", -(-400 // shares))
+    monkeypatch.setattr(by_value, "ROWS_AT_ONCE", -(-400 // shares))
     for name, decode in (("srr", "symbols"), ("symbols", "sample")):
         out = tmp_path / f"{name}.parquet"
 

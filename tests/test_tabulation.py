@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-import sfumato.sources.grouping as grouping
 from sfumato.sources import source as source_module
 
 labels = st.sampled_from(["a", "b", "c", "10", "9", "", None])
@@ -50,7 +49,7 @@ def test_batches_do_not_matter(rows):
 
 
 def test_partial_counts_merge(monkeypatch):
-    monkeypatch.setattr(grouping, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(source_module, "ROWS_AT_ONCE", 5)
     monkeypatch.setattr(source_module, "BATCH_ROWS", 7)
     rng = np.random.default_rng(1)
     s, u = rng.integers(0, 3, 500), rng.integers(0, 4, 500)

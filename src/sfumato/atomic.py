@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -201,7 +202,6 @@ def _hidden_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
 
 
-E = TypeVar("E", bound=Existing)
 D = TypeVar("D", bound=Drafted)
 
 
@@ -220,18 +220,18 @@ def check_folder(target: Path) -> None:
     """Refuse a target whose folder is not there or cannot be written, by making a draft there and dropping it."""
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
-    with drafts([target], FileDraft.beside):
+    with drafts([(target, partial(FileDraft.beside, target))]):
         pass
 
 
 @contextlib.contextmanager
-def drafts(targets: Iterable[E], drafted: Callable[[E], D]) -> Iterator[list[D]]:
-    """Drafts for several targets; whatever goes wrong, none is left behind."""
+def drafts(wanted: Iterable[tuple[Spot, Callable[[], D]]]) -> Iterator[list[D]]:
+    """Drafts for several targets, each with what makes it; whatever goes wrong, none is left behind."""
     made: list[D] = []
     try:
-        for target in targets:
+        for target, make in wanted:
             with as_output_error(target):
-                made.append(drafted(target))
+                made.append(make())
         yield made
     finally:
         for draft in made:
@@ -293,7 +293,7 @@ def _kept_aside(target: Path) -> Path:
 
 def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
     """Several files at once, all of them or none; private ones can be read by their owner alone."""
-    with drafts(contents, FileDraft.beside) as made:
+    with drafts((target, partial(FileDraft.beside, target)) for target in contents) as made:
         for draft, content in zip(made, contents.values(), strict=True):
             draft.fill(content, private=private)
         publish_all(made, replace=replace)

@@ -98,6 +98,7 @@ class Joint(Framed):
                 f"{self.useful.size} useful labels."
             )
         object.__setattr__(self, "p", p)
+        object.__setattr__(self, "counts", None if self.counts is None else read_only(self.counts, np.int64))
         object.__setattr__(self, "shape", p.shape)
         object.__setattr__(self, "p_secret", read_only(p.sum(1)))
         object.__setattr__(self, "p_useful", read_only(p.sum(0)))
@@ -123,12 +124,11 @@ class Joint(Framed):
             raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
         if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
             raise InputError("counts must be whole numbers, zero or more.")
-        counts = read_only(raw, np.int64)
+        counts = raw.astype(np.int64)
         n = int(counts.sum())
         if n == 0:
             raise InputError("the table holds no rows: all counts are zero.")
-        s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
-        u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
+        s, u = _sides(secret, useful, counts.shape)
         doubts = (x for c in (*s.columns, *u.columns) for x in c.doubts)
         return cls(s, u, counts / n, n, counts, learned, noise, (*notes, *doubts))
 
@@ -136,7 +136,7 @@ class Joint(Framed):
     def uniform(cls, secret: Labels, useful: Labels, noise: Noise | None = None) -> Joint:
         """Labels alone: every cell alike, a weighting that tells nothing about anybody. For sets that hold every
         distribution, as `Anything` does; no promise may rest on it."""
-        s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
+        s, u = _sides(secret, useful)
         return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)), noise=noise)
 
     @classmethod
@@ -148,9 +148,7 @@ class Joint(Framed):
         table = np.asarray(p, float)
         if table.ndim != 2:
             raise InputError(f"probabilities are a 2-D table, rows = secret values, got {table.ndim} dimension(s).")
-        s = Alphabet.named("secret", table.shape[0] if secret is None else secret)
-        u = Alphabet.named("useful", table.shape[1] if useful is None else useful)
-        return cls(s, u, table, n, noise=noise)
+        return cls(*_sides(secret, useful, table.shape), table, n, noise=noise)
 
     @property
     def evened(self) -> Joint:
@@ -231,6 +229,14 @@ class Joint(Framed):
         exact, _ = self.weights()
         text = repr((self.secret.columns, self.useful.columns, [int(x) for x in exact.ravel()]))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sides(
+    secret: Labels | None, useful: Labels | None, shape: tuple[int, ...] = (0, 0)
+) -> tuple[Alphabet, Alphabet]:
+    """Both alphabets; where nobody names labels, as many as the table has."""
+    s = Alphabet.named("secret", shape[0] if secret is None else secret)
+    return s, Alphabet.named("useful", shape[1] if useful is None else useful)
 
 
 def _labelled(side: str, index: pd.Index) -> Alphabet:

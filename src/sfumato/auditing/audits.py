@@ -117,6 +117,7 @@ def asked(
 
 def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Records:
     """A released table beside the table it came from, row by row; a release keeps the order of rows."""
+    released = open_source(released)
     manifest = manifest_beside(released)
     if manifest is not None and manifest.decode != "symbols":
         raise InputError(

@@ -13,7 +13,7 @@ from sfumato.certification.certificate import PROVED, Certificate, certificate, 
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import check_confidence, confirm, proved, target_of
 from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
-from sfumato.decimals import BITS, LEVEL, at_most
+from sfumato.decimals import BITS, LEVEL, at_most, total
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Product, Unary
@@ -166,6 +166,21 @@ def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
         every = [noise for _, _, noise in known.values()]
         paid += [max(every, key=lambda x: x.epsilon)] if once else every
     return math.fsum(x.epsilon for x in paid), math.fsum(x.delta for x in paid)
+
+
+def tell_at_most(releases: Sequence[Mechanism | Bundle]) -> float:
+    """What several releases of the same rows tell about the secret at most, whoever looks, by a bound that is quick.
+
+    Levels for any distribution add up, whatever the columns and the counts of each were, where the secret has the same
+    labels; labels of one release may merge what another tells apart, and then levels about the whole record do. Noisy
+    counts that were used again are paid for once.
+    """
+    spent, single = drawn_for(releases)[0], [m for m in releases if isinstance(m, Mechanism)]
+    same = all(m.secret == releases[0].secret for m in releases)
+    if same and len(single) == len(releases):
+        return total(summed(single), spent)
+    price = anywhere if same else about_record
+    return total(log_up(power_product((price(m), 1) for m in releases)), spent)
 
 
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:

@@ -112,8 +112,7 @@ def synthesise(
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
     law = mechanism_of(released, mechanism)
-    files = releasing.Files.beside(out, mechanism=False, report=False)
-    files.check([released, mechanism], force=force)
+    files = releasing.Files.beside(out, mechanism=False, report=False, inputs=[released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(table_source(released), law, decode=decode)
     table = found.synthesise(rows, seed=seed)

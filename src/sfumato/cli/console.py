@@ -51,12 +51,12 @@ def written(text: str, style: str = "") -> rich.text.Text:
 
 
 def printable(text: str) -> str:
-    """The text without control characters.
+    """The text with its options as a shell writes them, and without control characters.
 
     >>> printable("a\\x1b[31mb")
     'a�[31mb'
     """
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in spelled(text, shell=True))
 
 
 def _show(
@@ -102,7 +102,7 @@ def notice(told: Notice) -> None:
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
-    shown = [(printable(name), printable(spelled(text, shell=True))) for name, text in rows]
+    shown = [(printable(name), printable(text)) for name, text in rows]
 
     def grid() -> rich.table.Table:
         made = rich.table.Table.grid(padding=(0, 2))
@@ -266,7 +266,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            story(spelled(text, shell=True), err=True)
+            story(text, err=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,8 +310,8 @@ def is_pipe(where: Where | None) -> bool:
 
 
 def read_as(given: Options) -> Record:
-    """Takes the options of `reading` out of those given, as `open_source` has them."""
-    return sources.reading_of({name: given.pop(name, None) for name in sources.READING})
+    """Takes the options of `reading` out of those given, as `open_source` has them; empty ones are found out."""
+    return {name: value for name in sources.READING if (value := given.pop(name, None))}
 
 
 def table_source(where: Where, form: str | None = None, **read: Any) -> Source:

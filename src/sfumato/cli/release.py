@@ -139,8 +139,8 @@ def release(
     files = releasing.Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
         partition=joined(partition), raw_cells=raw_cells, tables=True,
+        inputs=[p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force,
     )
-    files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     asked = releasing.Account(None, people, budget, same_values, memoise, person)
     account = _account(table, asked, ledger, planned=design["releases"] is not None)
     order = releasing.Order(source, files, options, account, wishes, mechanism, design_from, split, anyway, force)

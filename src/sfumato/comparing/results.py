@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.atomic import FileDraft, drafts
+from sfumato.atomic import write_all
 from sfumato.errors import OutputError
 from sfumato.frames import Framed, tabled, titled
 from sfumato.joint import Joint
@@ -261,9 +261,7 @@ class FigureCache:
         with contextlib.suppress(OSError, OutputError):  # a cache that cannot be written costs time, never the answer
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.folder.chmod(0o700)
-            with drafts([self.folder / name], FileDraft.beside) as (draft,):
-                draft.fill(text.encode(), private=True)
-                draft.publish(replace=True)
+            write_all({self.folder / name: text.encode()}, replace=True, private=True)
 
 
 def _check(name: str, body: Mapping[str, Any]) -> str:

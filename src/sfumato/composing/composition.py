@@ -15,7 +15,7 @@ from sfumato.certification import Certificate, certificate
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import unlisted
 from sfumato.certification.rationals import power_product
-from sfumato.certification.together import about_record, anywhere, drawn_for, summed
+from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.joining import joined, shared_secret, total_levels
 from sfumato.decimals import at_most, total
 from sfumato.errors import InputError
@@ -156,21 +156,6 @@ class Composition:
     ) -> float:
         """The proved level of the whole under any other notion or set: 'ldp', 'lip', 'rldp', 'srlip', 'leakage'."""
         return certificate(self.mechanism, Claim(notion, ANY_CLAIM, within, alpha, beta), wider=False).level
-
-
-def tell_at_most(releases: Sequence[Mechanism | Bundle]) -> float:
-    """What several releases of the same rows tell about the secret at most, whoever looks, by a bound that is quick.
-
-    Levels for any distribution add up, whatever the columns and the counts of each were, where the secret has the same
-    labels; labels of one release may merge what another tells apart, and then levels about the whole record do. Noisy
-    counts that were used again are paid for once.
-    """
-    spent, single = drawn_for(releases)[0], [m for m in releases if isinstance(m, Mechanism)]
-    same = all(m.secret == releases[0].secret for m in releases)
-    if same and len(single) == len(releases):
-        return total(summed(single), spent)
-    price = anywhere if same else about_record
-    return total(log_up(power_product((price(m), 1) for m in releases)), spent)
 
 
 def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = None) -> Composition:

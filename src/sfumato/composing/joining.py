@@ -121,8 +121,6 @@ class Total:
 
     secret: Alphabet
     level: float
-    joint: int  # releases that were proved together
-    added: int  # releases whose own level was added, because they cannot be proved together with the others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,8 +168,7 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism | Bundle]], not
         found = other if other.ratio < found.ratio else found
     rest = power_product((about_record(m), 1) for m in outside)
     ratio = power_product([(found, 1), (Attained(rest, {}), 1)])
-    alone = len(wholes) - 1 + len(outside)
-    return Total(secret, log_up(ratio), sum(map(len, groups)) - alone, alone)
+    return Total(secret, log_up(ratio))
 
 
 def _wholes(own: list[Mechanism]) -> list[Mechanism]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,8 +78,8 @@ class Closed:
             errors = closed_errors(draft.law, task.joint, task.reads)
             if errors is not None:
                 found[draft.method] = draft, errors
-        parts = untouched_errors(task.joint, task.reads)
-        return cls(found, {part: min((e[part] for _, e in found.values()), default=math.inf) for part in parts})
+        parts: Mapping[str, float] = next((errors for _, errors in found.values()), {})
+        return cls(found, {part: min(errors[part] for _, errors in found.values()) for part in parts})
 
     def mean(self, errors: Mapping[str, float]) -> float:
         """The mean of the errors, each in units of the least of its own."""
@@ -160,16 +160,13 @@ class Foreseen(Framed):
     parts: tuple[ForeseenPart, ...]  # the whole table last
     helps: tuple[Help, ...]
     tables: int = 1  # of several columns, the last of the parts
+    share: float = field(init=False)  # of the rows that the release is worth: the mean over its columns
+    little: bool = field(init=False)  # it is worth less than a hundredth of its rows
 
-    @property
-    def share(self) -> float:
-        """Of the rows that the release is worth: the mean over its columns."""
-        return float(np.mean([part.rows for part in self.parts[: -self.tables or None] or self.parts])) / self.n
-
-    @property
-    def little(self) -> bool:
-        """Whether it is worth less than a hundredth of its rows."""
-        return self.share < LITTLE
+    def __post_init__(self) -> None:
+        columns = self.parts[: -self.tables or None] or self.parts
+        object.__setattr__(self, "share", float(np.mean([part.rows for part in columns])) / self.n)
+        object.__setattr__(self, "little", self.share < LITTLE)
 
     def records(self) -> Iterator[dict[str, Any]]:
         for part in self.parts:
@@ -206,7 +203,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     rows = joint.n if n is None else n
     if not rows or rows < 1:
         raise InputError("say how many rows will be released (n=).")
-    errors, untouched, names = errors_of(mechanism, joint), untouched_errors(joint, mechanism.reads), _named(joint)
+    (errors, untouched), names = errors_of(mechanism, joint), _named(joint)
     parts = [
         ForeseenPart(*names[k], 100 * Z95 * math.sqrt(e / rows), rows * untouched[k] / e if e else rows)
         for k, e in sorted(errors.items(), key=lambda x: x[0] in WHOLE)
@@ -214,15 +211,15 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     return Foreseen(rows, tuple(parts), tuple(_helps(mechanism, joint, errors)))
 
 
-def errors_of(mechanism: Mechanism, joint: Joint) -> dict[str, float]:
-    """n times the mean variance of each part; ∞ where nothing is known of it."""
+def errors_of(mechanism: Mechanism, joint: Joint) -> tuple[dict[str, float], dict[str, float]]:
+    """n times the mean variance of each part, ∞ where nothing is known of it; and the same of untouched rows."""
+    untouched = untouched_errors(joint, mechanism.reads)
     closed = closed_errors(mechanism.law, joint, mechanism.reads)
     if closed is not None:
-        return closed
+        return closed, untouched
     goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
-    known = untouched_errors(joint, mechanism.reads)
-    return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in known}
+    return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in untouched}, untouched
 
 
 def _named(joint: Joint) -> dict[str, tuple[str, int]]:
@@ -281,7 +278,7 @@ def _by_column(joint: Joint, errors: Mapping[str, float]) -> dict[str, float]:
 def worth_of_one(mechanism: Mechanism, joint: Joint) -> float:
     """The share of the rows that one mechanism is worth for a column: the harmonic mean over the columns, so that
     variances in units of those without protection are averaged."""
-    errors, plain = errors_of(mechanism, joint), untouched_errors(joint, mechanism.reads)
+    errors, plain = errors_of(mechanism, joint)
     times = [max(e / plain[k], 1.0) for k, e in errors.items() if k not in WHOLE and plain[k] > 0]
     return 1 / float(np.mean(times)) if times else 1.0
 

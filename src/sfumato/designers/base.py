@@ -179,10 +179,8 @@ class Draft:
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
-        try:
-            return information(self.mechanism(task), task.joint).both
-        except InputError:
-            return float("nan")
+        told, _ = _informed(self.mechanism(task), task.joint)
+        return float("nan") if told is None else told.both
 
 
 def silent(task: Task, method: str, bound: float | None = None) -> Draft:
@@ -210,6 +208,14 @@ def _source(joint: Joint) -> str:
     return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
 
 
+def _informed(mechanism: Mechanism, joint: Joint) -> tuple[Information | None, tuple[str, ...]]:
+    """What a mechanism keeps, or why that cannot be summed."""
+    try:
+        return information(mechanism, joint), ()
+    except InputError as error:
+        return None, (str(error),)
+
+
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     task = task if draft.task is None else draft.task
@@ -220,11 +226,8 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         proof = certificate(sealed)
     else:
         sealed, proof = seal(mechanism, claim, margins=FINE if draft.fine else MARGINS)
-    notes = draft.notes
-    try:
-        told: Information | None = information(sealed, task.joint)
-    except InputError as error:
-        told, notes = None, (*notes, str(error))
+    told, untold = _informed(sealed, task.joint)
+    notes = (*draft.notes, *untold)
     bound = draft.value(task) if draft.bound is None else draft.bound
     value = draft.score(sealed) if draft.score else told.both if told else float("nan")
     ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism

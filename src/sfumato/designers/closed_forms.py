@@ -35,14 +35,19 @@ def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     return float((above[positive] / below[positive]).min()) if positive.any() else math.inf
 
 
-def single_values(within: UncertaintySet, epsilon: ArrayLike, spikes: tuple[Floats, Floats]) -> Floats:
-    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U) over F, at many levels at once, given the least and
-    greatest P(u|s): the tighter rule for IR too (ours)."""
-    secrets, level = compared(within), np.asarray(epsilon, float)
-    if len(secrets) < 2:
+def reachable(within: UncertaintySet) -> tuple[Floats, Floats]:
+    """The least and greatest P(u|s) over F, for the secrets that F allows to occur."""
+    secrets, (low, high) = compared(within), within.spikes()
+    return low[secrets], high[secrets]
+
+
+def single_values(spikes: tuple[Floats, Floats], epsilon: ArrayLike) -> Floats:
+    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U), at each of some levels and given what is
+    `reachable`: over F, the tighter rule for IR too (ours)."""
+    (low, high), level = spikes, np.asarray(epsilon, float)
+    if len(low) < 2:
         return np.full(level.shape, np.inf)
-    low, high = spikes
-    gap = greatest_gap(high[secrets], low[secrets], np.exp(level)[..., None]).max(-1)
+    gap = greatest_gap(high, low, np.exp(level)[..., None]).max(-1)
     return np.where(gap > 0, np.expm1(level) / np.where(gap > 0, gap, 1.0), np.inf)
 
 
@@ -129,16 +134,14 @@ def strength(task: Task) -> float:
     rise, secrets = math.expm1(task.epsilon), compared(task.within)
     if task.notion == "ldp":
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
-    if task.reads == "useful" and task.notion == "lip":
-        return lip_value(task)
     if task.reads == "useful":
-        return float(single_values(task.within, task.epsilon, task.within.spikes()))
+        return lip_value(task) if task.notion == "lip" else float(single_values(reachable(task.within), task.epsilon))
     if len(secrets) < 2:
         return math.inf
     if task.notion == "lip":
         p, q = task.joint.p, task.joint.useful_given_secret
         return least_quotient(rise, np.concatenate([(q - (1 + rise) * p)[secrets], p]))
-    return least_quotient(rise, task.within.spikes()[1][secrets])
+    return least_quotient(rise, reachable(task.within)[1])
 
 
 def grr(task: Task) -> Draft:
@@ -185,8 +188,7 @@ def fitted(task: Task) -> float:
 
     Both are quadratics in x = e^α: R x² − E x + 1 − R ≤ 0 at the greatest R, R x² − x/E + 1 − R ≥ 0 at every R.
     """
-    secrets, E = compared(task.within), math.exp(task.epsilon)
-    low, high = (r[secrets] for r in task.within.spikes())
+    E, (low, high) = math.exp(task.epsilon), reachable(task.within)
     x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, 1e-300)).min())
     for r in (low, high):
         inner = 1 / E**2 - 4 * r * (1 - r)
@@ -200,17 +202,20 @@ def fitted(task: Task) -> float:
 
 def sue(task: Task) -> Draft:
     """Symmetric unary encoding: on = √r / (√r + 1), off = 1 − on, with r = 1 + t the ratio a bit may carry."""
-    root = math.sqrt(1 + subsets(task))
-    on = 1.0 if math.isinf(root) else root / (root + 1)
-    law = Unary(task.rows, task.joint.useful.size, on, 1 - on)
-    return Draft(law, "sue", details={"strength": 2 * math.log(root)})
+    ratio = 1 + subsets(task)
+    on = 1.0 if math.isinf(ratio) else math.sqrt(ratio) / (math.sqrt(ratio) + 1)
+    return _bits(task, "sue", on, 1 - on, ratio)
 
 
 def oue(task: Task) -> Draft:
     """Optimised unary encoding: on = ½, off = 1 / (r + 1) [001, (30)], with r = 1 + t the ratio a bit may carry."""
     ratio = 1 + subsets(task)
-    law = Unary(task.rows, task.joint.useful.size, 0.5, 1 / (ratio + 1))
-    return Draft(law, "oue", details={"strength": math.log(ratio)})
+    return _bits(task, "oue", 0.5, 1 / (ratio + 1), ratio)
+
+
+def _bits(task: Task, method: str, on: float, off: float, ratio: float) -> Draft:
+    law = Unary(task.rows, task.joint.useful.size, on, off)
+    return Draft(law, method, details={"strength": math.log(ratio)})
 
 
 # --- conditional reporting, the truth or a draw as if S were another secret -------------------------------------------

@@ -6,13 +6,14 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.closed_forms import grr_response, l1_radius, single_values, srr_response
+from sfumato.designers.closed_forms import grr_response, l1_radius, reachable, single_values, srr_response
 from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Cells, Constant, Law, Mechanism
@@ -71,8 +72,7 @@ def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
     if task.notion == "ldp":
         return np.expm1
     if rule == "tight":
-        spikes = task.within.spikes()
-        return lambda epsilon2: single_values(task.within, epsilon2, spikes)
+        return partial(single_values, reachable(task.within))
     d = total_variation(task)
     return lambda epsilon2: 2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf)
 

@@ -71,18 +71,13 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     publisher: str | None = None  # who answers for it, in their own words
     command: str | None = None  # how it was made, with names of files and without folders
 
-    def encoded(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-
-
 def manifest_of(
-    mechanism: Mechanism | Bundle, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
-    randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
+    mechanism: Mechanism | Bundle, checksum: str, *, rows: int | None, columns: list[OutputColumn], decode: str,
+    engine: str, randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
     from importlib.metadata import version as package_version
 
-    checksum = mechanism.checksum
     meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]
@@ -121,18 +116,20 @@ def manifest_path(table: str | os.PathLike[str] | Place) -> Where:
     >>> manifest_path("out/released.csv.gz").name
     'released.manifest.json'
     """
-    path = located(table)
-    stem = path.name
-    for suffix in (*filter(None, PACKINGS), ".csv", ".tsv", ".parquet"):
-        stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
-    return path.with_name(f"{stem}.manifest.json")
+    return file_beside(located(table), "manifest.json")
 
 
 def mechanism_beside(table: Where) -> Where:
     """Where a release puts the mechanism file: released.csv → released.mechanism.json."""
-    manifest = manifest_path(table)
-    found: Where = manifest.with_name(f"{manifest.name.removesuffix('.manifest.json')}.mechanism.json")
-    return found
+    return file_beside(table, "mechanism.json")
+
+
+def file_beside(table: Where, kind: str) -> Where:
+    """Where a release puts a file of some kind: beside the table, under its name without what says its format."""
+    stem = table.name
+    for suffix in (*filter(None, PACKINGS), ".csv", ".tsv", ".parquet"):
+        stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
+    return table.with_name(f"{stem}.{kind}")
 
 
 def read_manifest(path: str | os.PathLike[str] | Place) -> Manifest:

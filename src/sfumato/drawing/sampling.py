@@ -94,7 +94,11 @@ def _guided_kernel(law: Law, outputs: int) -> Kernel:
     first = np.tile(np.arange(1 << guide_bits, dtype=np.uint64) << shift, inputs)
     last = first + np.uint64((1 << int(shift)) - 1)
     codes = np.repeat(np.arange(inputs), 1 << guide_bits)
-    low, high = (law.draw(codes, w[:, None]) for w in (first, last))
+
+    def drawn(codes: Array, words: Words) -> Array:
+        return law.draw(codes.astype(np.int64), words[:, None])
+
+    low, high = drawn(codes, first), drawn(codes, last)
     guide = np.where(low == high, low, -1).astype(np.int32)
     whole = np.uint64((1 << guide_bits) - 1)
 
@@ -104,7 +108,7 @@ def _guided_kernel(law: Law, outputs: int) -> Kernel:
         np.take(guide, at, out=out, mode="clip")
         left = np.flatnonzero(out < 0)
         if len(left):
-            out[left] = law.draw(codes[left].astype(np.int64), words[left][:, None])
+            out[left] = drawn(codes[left], words[left])
 
     return fill
 

@@ -219,14 +219,15 @@ def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
 
 def estimate_bundle(source: TableLike, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
     """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
-    manifest = manifest_beside(source)
+    opened = open_source(source).verbatim()
+    manifest = manifest_beside(opened)
     if manifest is not None and manifest.mechanism != bundle.checksum:
         raise InputError(
             "the table was released with another mechanism than this bundle (their checksums differ)",
             next="Load the file that was written with it.",
         )
     names = [part_name(part) for part in bundle.parts] if bundle.turns is None else [TURN, ANSWER]
-    return from_answers(open_source(source).verbatim().batches(names), bundle, project=project)
+    return from_answers(opened.batches(names), bundle, project=project)
 
 
 def from_answers(batches: Iterable[pa.RecordBatch], bundle: Bundle, *, project: bool = True) -> BundleEstimate:

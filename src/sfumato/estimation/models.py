@@ -21,7 +21,6 @@ from sfumato.estimation.inversion import (
     multinomial_deviations,
 )
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
-from sfumato.mechanism.law import scale
 from sfumato.tolerances import SLIP, SQUARE
 
 
@@ -97,12 +96,9 @@ def spectrum(law: Cells) -> tuple[float, float, float]:
     >>> [round(x, 9) for x in spectrum(Cells(2, 2, 0.5, 0.1, 0.3, 0.1))]
     [0.2, 0.6, 0.2]
     """
-    total = scale(law.bits)
-    own, b, c = law.truth - law.same_secret - law.same_useful + law.neither, law.same_secret, law.same_useful
-    parts = (own + (b - law.neither) * law.useful, own + (c - law.neither) * law.rows, own)
     # A part on which Q is smaller than rounding, or than what sealing may leave, is not identified.
-    least = max(SLIP, 16 * law.rows * law.useful / total if law.bits is not None else 0.0)
-    s, u, both = (x if abs(x) > least else 0.0 for x in (float(part) / total for part in parts))
+    least = max(SLIP, 16 * law.outputs / 2**law.bits if law.bits is not None else 0.0)
+    s, u, both = (x if abs(x) > least else 0.0 for x in law.spectrum)
     if law.rows == 1:
         return u, u, u
     return (s, s, s) if law.useful == 1 else (s, u, both)

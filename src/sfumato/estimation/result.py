@@ -55,6 +55,10 @@ class Marginal:
     inversion: Inversion = field(repr=False)
     sums: Floats | None = field(default=None, repr=False)  # [value, x], when it has to be bounded
     bounds: Bounds | None = field(default=None, repr=False)
+    identified: bool = field(init=False)  # whether every value is
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identified", bool(self.inversion.identified.all()))
 
     @classmethod
     def of(
@@ -64,10 +68,6 @@ class Marginal:
         """With limits where it is not identified."""
         p = shown(inversion, fitted, project)
         return cls(alphabet, p, inversion) if inversion.identified.all() else cls(alphabet, p, inversion, sums, bounds)
-
-    @property
-    def identified(self) -> bool:
-        return bool(self.inversion.identified.all())
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) that hold for all values of this variable at once, identified or not."""

@@ -16,7 +16,7 @@ from sfumato.drawing.manifest import (
     Manifest,
     Told,
     decoded_manifest,
-    manifest_path,
+    file_beside,
     read_manifest,
     told_by,
 )
@@ -140,22 +140,21 @@ def tally(
     return _counted(source, mechanism, decode or "symbols")
 
 
-def manifest_beside(source: TableLike | npt.ArrayLike) -> Manifest | Told | None:
+def manifest_beside(source: Source) -> Manifest | Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
-    opened = open_source(source)
-    if opened.cluster is not None:
-        return told_by(opened.cluster)
-    if opened.path is None:
-        carried = opened.metadata.get(METADATA_KEY)
-        return None if carried is None else decoded_manifest(carried, opened.name)
-    path = manifest_path(opened.path)
+    if source.cluster is not None:
+        return told_by(source.cluster)
+    if source.path is None:
+        carried = source.metadata.get(METADATA_KEY)
+        return None if carried is None else decoded_manifest(carried, source.name)
+    path = file_beside(source.path, "manifest.json")
     if not path.exists():
         return None
     manifest = read_manifest(path)
-    size = whole_size(opened.path)
+    size = whole_size(source.path)
     if manifest.size is not None and size != manifest.size:
         raise InputError(
-            f"describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was changed or "
+            f"describes a table of {manifest.size} bytes, but {source.path.name} has {size}: it was changed or "
             "replaced after the release", next="Move the manifest away and say decode= to estimate anyway.",
             where=path.name,
         )
@@ -196,17 +195,18 @@ def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | Non
 def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, where they are: on a cluster, rows are counted under a key of their own."""
     columns, size, count = _reader(mechanism, decode)
-    if source.sums is None:
+    if source.cluster is None:
         return counted(source.batches(columns), mechanism, decode)
 
-    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
-        totals = count(batch, 0, weights)
+    def part(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> pa.Table:
+        totals = count(batch, first_row, weights)
+        assert weights is not None  # a cluster has always counted
         at = np.flatnonzero(totals)
         return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
 
     source.find(*columns)
     few = decode != "symbols" or mechanism.law.meaning != "subset"
-    found = source.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
+    found = source.summed(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
     at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
     totals = np.zeros(size)
     totals[at[at >= 0]] = n[at >= 0]

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.ledgers.booking import account_text, evidence
     from sfumato.ledgers.entries import Entry
-    from sfumato.ledgers.ledger import Ledger
+    from sfumato.ledgers.ledger import Ledger, account_text, evidence
 
 __all__ = on_demand(__name__, {
-    ".booking": "account_text evidence",
     ".entries": "Entry",
-    ".ledger": "Ledger",
+    ".ledger": "Ledger account_text evidence",
 })

@@ -1,4 +1,4 @@
-"""Entries of a ledger, the SQLite file that holds them, its key, and whether a release repeats answers given before."""
+"""Entries of a ledger, the SQLite file that holds them, and its key."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import FileFormatError, InputError, OutputError, option
-from sfumato.ledgers.persons import Marks, Persons, spellings
 from sfumato.tolerances import BUSY
 
+if TYPE_CHECKING:
+    from sfumato.ledgers.persons import Persons
+
+Marks = npt.NDArray[np.uint64]  # sorted keyed marks, each of one person or of one person's answer
 RESERVED, DELIVERED, VOID = "reserved", "delivered", "void"
 REMARKS = "; "  # what divides them in a note
 CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"
@@ -160,11 +163,10 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def entries_in(connection: sqlite3.Connection, people: str | None = None) -> list[Entry]:
-    """Entries in the order in which they were reserved; of some people, under any spelling of their name."""
-    same = None if people is None else spellings(people, accounts(connection))
-    rows = connection.execute("SELECT * FROM releases ORDER BY id") if same is None else connection.execute(
-        f"SELECT * FROM releases WHERE people IN ({', '.join('?' * len(same))}) ORDER BY id", same
+def entries_in(connection: sqlite3.Connection, names: Sequence[str]) -> list[Entry]:
+    """Entries about people of these names, in the order in which they were reserved."""
+    rows = connection.execute(
+        f"SELECT * FROM releases WHERE people IN ({', '.join('?' * len(names))}) ORDER BY id", names
     )
     who = {row["release"]: row for row in _persons(connection, "release, person, who")}
     return [_entry(row, who.get(row["id"])) for row in rows]
@@ -267,53 +269,3 @@ def read_key(ledger: Path) -> bytes:
 def key_name(key: bytes) -> str:
     """A name of the key that says nothing about it: 256 random bits cannot be guessed from their hash."""
     return hashlib.sha256(b"sfumato ledger key " + key).hexdigest()[:16]
-
-
-# --- whether a release repeats answers that its people have given before, told from the marks of both -----------------
-
-
-CONTRADICTED = (
-    "it was declared that values are unchanged (--same-values), but people of release {} have other values now. "
-    "Leave the declaration out; nothing was released."
-)
-
-
-def repeats(
-    connection: sqlite3.Connection, before: Sequence[Entry], entry: Entry, persons: Persons
-) -> tuple[int | None, bool]:
-    """The release whose remembered answers this one repeats, if it does; and whether somebody's values have changed.
-
-    Releases whose people are known by the same column, under the same key and mechanism, form families. One more
-    belongs to a family if all its people are in it, or all people of the family are in it: a row is a person, so those
-    who are new then are no others under a new name. Within a family, therefore, nobody has two names, and nobody who
-    keeps his values has two answers. Where somebody left and somebody joined, the one may be the other: such a release
-    begins a family of its own, and counts in full.
-    """
-    assert persons.ids is not None and persons.answers is not None
-    families: dict[int, list[tuple[Marks, Marks]]] = {}
-    for e in before:
-        if e.state != VOID and e.memoised and e.who is not None and _asked(e) == _asked(entry):
-            families.setdefault(e.repeats or e.id, []).append(marks_in(connection, e.id))
-    found = None
-    for root, members in families.items():
-        ids, answers = (reduce(np.union1d, part) for part in zip(*members, strict=True))
-        again = int(np.isin(persons.ids, ids).sum())
-        if int(np.isin(persons.answers, answers).sum()) < again:
-            if entry.same_values:
-                raise InputError(CONTRADICTED.format(root))
-            return None, True
-        found = root if again in (len(persons.ids), len(ids)) else found
-    return found, False
-
-
-def _asked(entry: Entry) -> tuple[str, str, str | None]:
-    return entry.mechanism, entry.key, entry.person
-
-
-def check_declared(before: Sequence[Entry], entry: Entry) -> None:
-    """Refuse to declare values unchanged that the fingerprints of the same people show to have changed."""
-    if entry.same_values and entry.who is not None:
-        for e in before:
-            same = (e.who, *_asked(e)) == (entry.who, *_asked(entry)) and e.state != VOID
-            if same and e.fingerprints != entry.fingerprints:
-                raise InputError(CONTRADICTED.format(e.id))

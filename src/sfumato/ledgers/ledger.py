@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import math
 import os
 import secrets
 import sqlite3
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,9 +20,9 @@ from sfumato.certification.together import bundle_certificate, drawn_for
 from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
+from sfumato.drawing.manifest import manifest_path, read_manifest
 from sfumato.drawing.randomness import Memo
-from sfumato.errors import BudgetError, InputError, checked_epsilon
-from sfumato.ledgers.booking import Evidence, Reserved, counted, evidence, named, same_inputs
+from sfumato.errors import BudgetError, InputError, OutputError, SfumatoError, checked_epsilon
 from sfumato.ledgers.entries import (
     CHANGED,
     DELIVERED,
@@ -29,23 +31,37 @@ from sfumato.ledgers.entries import (
     VOID,
     Entry,
     accounts,
-    check_declared,
     connected,
     entries_in,
     entry_in,
     insert,
     key_name,
     made_key,
-    repeats,
     writing,
 )
-from sfumato.ledgers.persons import Persons, account_name, seen, tidy
+from sfumato.ledgers.persons import (
+    Persons,
+    account_name,
+    check_declared,
+    counted,
+    repeats,
+    same_inputs,
+    seen,
+    spellings,
+    tidy,
+)
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import memory_key
 from sfumato.processes import may_be_running, this_process
+from sfumato.releasing.flow import Booking
+from sfumato.sources import Place, located
+from sfumato.sources.places import whole_size
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sfumato.frames import Record
     from sfumato.releasing.flow import Account, Flow, Target
 
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
@@ -70,7 +86,7 @@ class Ledger:
     def entries(self, people: str | None = None) -> list[Entry]:
         """Every release, or those about some people."""
         with connected(self.path, create=False) as connection:
-            return entries_in(connection, people)
+            return _entries(connection, people)
 
     def entry(self, number: int) -> Entry:
         with connected(self.path, create=False) as connection:
@@ -84,13 +100,13 @@ class Ledger:
     def composed(self, people: str, notion: str = "rldp") -> float:
         """The proved level of all releases about these people that count, about the secret that fares worst."""
         with connected(self.path, create=False) as connection:
-            live = counted(entries_in(connection, people))
+            live = counted(_entries(connection, people))
             return _level(connection, live, notion, math.inf) if live else 0.0
 
     def delta(self, people: str) -> float:
         """The chance, at most, that labels which these releases tell of their tables tell of single people."""
         with connected(self.path, create=False) as connection:
-            marks = {e.mechanism for e in counted(entries_in(connection, people))}
+            marks = {e.mechanism for e in counted(_entries(connection, people))}
             return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
 
     def booking(self, flow: Flow, target: Target, account: Account) -> Reserved:
@@ -122,8 +138,7 @@ class Ledger:
             checked_epsilon(budget)
         if memoised and (persons is None or persons.ids is None):
             raise InputError("remembered answers need the marks of the people whose they are (persons=).")
-        record = mechanism.record
-        claim = mechanism.claim
+        record, claim = mechanism.record, mechanism.claim
         alone = None if claim is None else _alone(mechanism)
         entry = Entry(
             0, people, RESERVED, secrets.token_hex(16), record.checksum, None if claim is None else claim.sentence,
@@ -162,6 +177,12 @@ class Ledger:
             return entry_in(connection, number)
 
 
+def _entries(connection: sqlite3.Connection, people: str | None) -> list[Entry]:
+    """All entries, or those about some people under any spelling of their name."""
+    known = accounts(connection)
+    return entries_in(connection, known if people is None else spellings(people, known))
+
+
 def _told(entry: Entry, found: Evidence, running: bool | None) -> bool:
     if found is Evidence.DELIVERED:
         return True
@@ -175,7 +196,7 @@ def _told(entry: Entry, found: Evidence, running: bool | None) -> bool:
 
 def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | None) -> Entry:
     """The entry with the level of everything that counts with it, or BudgetError."""
-    before = entries_in(connection, entry.people)
+    before = _entries(connection, entry.people)
     if entry.budget is None:  # a budget stays until another is stated
         stated = [e for e in before if e.budget is not None]
         entry = replace(entry, budget=stated[-1].budget, notion=stated[-1].notion) if stated else entry
@@ -240,3 +261,101 @@ def _ratio(budget: float | None) -> float:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+# --- the place of one release: reserved, and settled by the evidence of what became of it -----------------------------
+
+
+class Evidence(enum.Enum):
+    """What can be told."""
+
+    NEVER = "it was stopped before its files could get their names"
+    DELIVERED = "the table and the manifest of this release are there"
+    UNKNOWN = "everything was written, but the table and its manifest are not there (not named in time, or moved away)"
+    MEMORY = "everything was drawn for a program, which may have received it"
+
+
+def evidence(entry: Entry) -> Evidence:
+    """A release commits that it is ready before the first file gets its name, and the table gets its name last; its
+    manifest bears the entry's random token. So nothing of one that was not ready is there, and a table beside the
+    manifest with the token, of the size that the manifest says, is the release."""
+    if not entry.ready:
+        return Evidence.NEVER
+    if entry.target is None:
+        return Evidence.MEMORY
+    try:
+        table = located(entry.target)
+        manifest = read_manifest(manifest_path(table))
+        whole = table.exists() and manifest.size in (None, whole_size(table))
+    except (SfumatoError, OSError):
+        return Evidence.UNKNOWN
+    return Evidence.DELIVERED if manifest.entry == entry.token and whole else Evidence.UNKNOWN
+
+
+def named(target: Target) -> str | None:
+    """How the ledger writes down where a release goes: a whole path, or the address in a store."""
+    if target is None:
+        return None
+    where = located(target)
+    return str(where) if isinstance(where, Place) else os.path.abspath(where)
+
+
+@dataclass(slots=True)
+class Reserved(Booking):
+    """A reservation. When it is left without an error the release was delivered; with one, the disk tells."""
+
+    path: Path
+    entry: Entry
+    memo: Memo | None = field(default=None, repr=False)
+
+    @property
+    def token(self) -> str:
+        return self.entry.token
+
+    @property
+    def account(self) -> Record:
+        e = self.entry
+        return {
+            "ledger": str(self.path), "release": e.id, "people": e.people, "notion": e.notion, "composed": e.composed,
+            "budget": e.budget, "repeats": e.repeats, "note": e.note,
+        }
+
+    def ready(self, rows: int | None) -> None:
+        """Committed before the first file gets its name, so that what was not ready was never released."""
+        self._set(ready=1, rows=rows)
+        self.entry = replace(self.entry, ready=True, rows=rows)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            return self._deliver()
+        # This process knows that it took nothing away: what is not there was never named. Rows in memory were not
+        # handed over when an error was raised.
+        delivered = evidence(self.entry) is Evidence.DELIVERED
+        why = self.entry.note or f"stopped by {kind.__name__}"
+        return self._set(state=DELIVERED if delivered else VOID, settled_at=_now(), note=why)
+
+    def _deliver(self) -> None:
+        try:
+            self._set(state=DELIVERED, settled_at=_now())
+        except SfumatoError as error:
+            raise OutputError(
+                f"the rows were released, but the ledger could not be told: {error} Release {self.entry.id} stays "
+                "reserved, and counts", next="Settle it as delivered.",
+            ) from None
+
+    def _set(self, **values: str | int | None) -> None:
+        names = ", ".join(f"{name} = :{name}" for name in values)
+        with connected(self.path, create=False) as connection, writing(connection):
+            connection.execute(f"UPDATE releases SET {names} WHERE id = :id", {**values, "id": self.entry.id})
+
+
+def account_text(account: Mapping[str, Any]) -> str:
+    """What all releases about the same people amount to."""
+    together = account["composed"]
+    total = f"{limit(together)} ({account['notion'].upper()})" if math.isfinite(together) else limit(together)
+    most = "no budget" if account["budget"] is None else f"budget {near(account['budget'], SHORT)}"
+    again = "" if account["repeats"] is None else f"; the answers of release {account['repeats']} again, at no cost"
+    note = "" if account["note"] is None else f"; {account['note']}"
+    return f"release {account['release']} about {account['people']!r}: together {total}, {most}{again}{note}"

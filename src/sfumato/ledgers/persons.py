@@ -1,24 +1,28 @@
-"""People: names that nobody can tell apart are one account; keyed fingerprints of the values they had."""
+"""People: names that nobody can tell apart are one account; keyed fingerprints of the values they had, and what these
+tell of several releases."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column
 from sfumato.drawing.randomness import names_of
 from sfumato.errors import At, DataError, InputError
+from sfumato.ledgers.entries import VOID, Entry, Marks, marks_in
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from sfumato.alphabet import Array, Ints
     from sfumato.releasing.flow import Flow
 
@@ -87,7 +91,6 @@ def _drawn(name: str) -> str:
 # no order.
 
 
-Marks = npt.NDArray[np.uint64]  # sorted keyed marks, each of one person or of one person's answer
 MARK = 8  # bytes of a mark: among a million people, a chance of 2⁻⁴⁴ that a changed one passes for unchanged
 
 
@@ -193,3 +196,126 @@ def _bound(
 def _marks(key: bytes, records: list[bytes], use: bytes) -> Marks:
     made = b"".join(hashlib.blake2b(r, key=key, digest_size=MARK, person=use).digest() for r in records)
     return np.sort(np.frombuffer(made, "<u8"))
+
+
+# --- which releases count, and which of them are known to have had the same values of the same people -----------------
+
+
+def counted(entries: Sequence[Entry]) -> list[Entry]:
+    """Those that count: not the void ones, and remembered answers once, whoever of their releases came through.
+
+    A repeat without marks of its people was entered on the word of its values alone, and counts as any other.
+    """
+    seen: set[int] = set()
+    out = []
+    for entry in entries:
+        root = entry.id if entry.repeats is None or entry.who is None else entry.repeats
+        if entry.state != VOID and root not in seen:
+            seen.add(root)
+            out.append(entry)
+    return out
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Releases of one state of the values: every fingerprint that a column had in it."""
+    entries: list[Entry]
+    marks: dict[str, set[str]]
+
+    @classmethod
+    def of(cls, entries: list[Entry]) -> _Group:
+        marks: dict[str, set[str]] = {}
+        for entry in entries:
+            for column, mark in _known(entry).items():
+                marks.setdefault(column, set()).add(mark)
+        return cls(entries, marks)
+
+    def holds(self, entry: Entry) -> bool:
+        """Every column that the entry read was seen in this state, as it was then."""
+        own = _known(entry)
+        return bool(own) and all(mark in self.marks.get(column, ()) for column, mark in own.items())
+
+    def within(self, entry: Entry) -> bool:
+        """Every column that was read in this state was seen by the entry, as it was."""
+        own, known = _known(entry), all(_known(e) for e in self.entries)
+        return known and all(marks == {own.get(column)} for column, marks in self.marks.items())
+
+
+def same_inputs(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Entries in groups within which the values that went in are known to be the same.
+
+    Known means: it was declared, or one release of the group read all columns of the others, and each of theirs has
+    the fingerprint that it had then. Fingerprints tell only when they are bound to a column of persons: of codes in
+    row order alone, a sorted table has the same ones after people have changed places. Sharing one column is not
+    enough either: others that two releases read at different times may have changed together with the secret.
+    """
+    groups: list[_Group] = []
+    for entry in entries:
+        if entry.same_values:
+            groups = [_Group.of([*(e for group in groups for e in group.entries), entry])]
+            continue
+        inside = [g for g in groups if g.within(entry)]
+        outside = next((g for g in groups if not inside and g.holds(entry)), None)
+        if outside is not None:
+            outside.entries.append(entry)
+            continue
+        joined = _Group.of([*(e for g in inside for e in g.entries), entry])
+        groups = [*(g for g in groups if g not in inside), joined]
+    return [group.entries for group in groups]
+
+
+def _known(entry: Entry) -> dict[str, str]:
+    """The fingerprints of an entry as far as they are about persons, under the key that made them."""
+    if entry.fingerprints is None or entry.who is None:
+        return {}
+    return {column: f"{entry.key} {mark}" for column, mark in entry.fingerprints.items()}
+
+
+# --- whether a release repeats answers that its people have given before, told from the marks of both -----------------
+
+
+CONTRADICTED = (
+    "it was declared that values are unchanged (--same-values), but people of release {} have other values now. "
+    "Leave the declaration out; nothing was released."
+)
+
+
+def repeats(
+    connection: sqlite3.Connection, before: Sequence[Entry], entry: Entry, persons: Persons
+) -> tuple[int | None, bool]:
+    """The release whose remembered answers this one repeats, if it does; and whether somebody's values have changed.
+
+    Releases whose people are known by the same column, under the same key and mechanism, form families. One more
+    belongs to a family if all its people are in it, or all people of the family are in it: a row is a person, so those
+    who are new then are no others under a new name. Within a family, therefore, nobody has two names, and nobody who
+    keeps his values has two answers. Where somebody left and somebody joined, the one may be the other: such a release
+    begins a family of its own, and counts in full.
+    """
+    assert persons.ids is not None and persons.answers is not None
+    families: dict[int, list[tuple[Marks, Marks]]] = {}
+    for e in before:
+        if e.state != VOID and e.memoised and e.who is not None and _asked(e) == _asked(entry):
+            families.setdefault(e.repeats or e.id, []).append(marks_in(connection, e.id))
+    found = None
+    for root, members in families.items():
+        ids, answers = (reduce(np.union1d, part) for part in zip(*members, strict=True))
+        again = int(np.isin(persons.ids, ids).sum())
+        if int(np.isin(persons.answers, answers).sum()) < again:
+            if entry.same_values:
+                raise InputError(CONTRADICTED.format(root))
+            return None, True
+        found = root if again in (len(persons.ids), len(ids)) else found
+    return found, False
+
+
+def _asked(entry: Entry) -> tuple[str, str, str | None]:
+    return entry.mechanism, entry.key, entry.person
+
+
+def check_declared(before: Sequence[Entry], entry: Entry) -> None:
+    """Refuse to declare values unchanged that the fingerprints of the same people show to have changed."""
+    if entry.same_values and entry.who is not None:
+        for e in before:
+            same = (e.who, *_asked(e)) == (entry.who, *_asked(entry)) and e.state != VOID
+            if same and e.fingerprints != entry.fingerprints:
+                raise InputError(CONTRADICTED.format(e.id))

@@ -67,6 +67,8 @@ class Cells(_Small):
     four: tuple[Weight, Weight, Weight, Weight] = field(init=False, repr=False)
     copies: tuple[int, int, int, int] = field(init=False, repr=False)  # how many outputs carry each of the four
     chances: tuple[float, float, float, float] = field(init=False, repr=False)  # the four as probabilities
+    spectrum: tuple[float, float, float] = field(init=False, repr=False)  # what Q multiplies the effects of s, those of
+    # u and the interaction by
     kind: ClassVar[str] = "cells"
 
     def __post_init__(self) -> None:
@@ -77,6 +79,9 @@ class Cells(_Small):
         if min(four) < 0 or not is_total(sum(w * k for w, k in zip(four, copies, strict=True)), self.bits):
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
         total = scale(self.bits)
+        own = self.truth - self.same_secret - self.same_useful + self.neither
+        by_s, by_u = (self.same_secret - self.neither) * self.useful, (self.same_useful - self.neither) * self.rows
+        object.__setattr__(self, "spectrum", tuple(float(x) / total for x in (own + by_s, own + by_u, own)))
         object.__setattr__(self, "four", four)
         object.__setattr__(self, "copies", copies)
         object.__setattr__(self, "chances", tuple(float(w) / total for w in four))

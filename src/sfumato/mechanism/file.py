@@ -38,6 +38,7 @@ from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, documents
 
 if TYPE_CHECKING:
+    from sfumato.alphabet import Alphabet
     from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
 
@@ -104,15 +105,13 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
         raise FileFormatError("a file of version 1 knows no noise of design counts.")
     secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
     law = law_of(record.law, secret.size if record.reads == "both" else 1, tuple(c.size for c in useful.columns))
-    joint = None
-    if record.design is not None:
-        d = record.design
-        if d.counts is not None:
-            joint = Joint.from_counts(d.counts, secret, useful, noise=noise_of(d.noise, True))
-        elif d.probabilities is not None:
-            joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n, noise_of(d.noise, False))
+    d, joint = record.design, None
+    if d is not None and d.counts is not None:
+        joint = _counts(d.counts, secret, useful, d.noise)
+    elif d is not None and d.probabilities is not None:
+        joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n, noise_of(d.noise, False))
     claim = None if record.claim is None else claim_of(record.claim, joint)
-    source = record.design.source if record.design is not None else "unstated"
+    source = "unstated" if d is None else d.source
     answers = None if record.answers is None else column_of(record.answers)
     return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source, answers)
 
@@ -124,7 +123,7 @@ def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = Fa
 
 def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write a document that the kernel admits."""
-    text = _text(record)
+    text = encoded(record)
     try:
         admitted(text)
     except documents.Malformed as error:
@@ -134,15 +133,16 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     return _written(text, path, force)
 
 
-def _text(record: msgspec.Struct) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
-
-
 def _written(text: bytes, path: str | os.PathLike[str], force: bool) -> Path:
     target = Path(path)
     check_target(target, None, force=force)
     write_all({target: text}, replace=force)
     return target
+
+
+def encoded(record: msgspec.Struct) -> bytes:
+    """A document as it stands in a file."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
 class Head(msgspec.Struct):
@@ -291,7 +291,7 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
         COUNTS_FORMAT, COUNTS_VERSION, column_records(joint.secret), column_records(joint.useful),
         None if joint.counts is None else joint.counts.tolist(), noise,
     )
-    return _written(_text(sealed(record)), path, force)
+    return _written(encoded(sealed(record)), path, force)
 
 
 def load_counts(path: str | os.PathLike[str]) -> Joint:
@@ -306,7 +306,10 @@ def load_counts(path: str | os.PathLike[str]) -> Joint:
 def counts_of(record: CountsRecord) -> Joint:
     """The table of a file's content."""
     secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
-    noise = noise_of(record.noise, record.counts is not None)
     if record.counts is None:
-        return Joint.uniform(secret, useful, noise)
-    return Joint.from_counts(record.counts, secret, useful, noise=noise)
+        return Joint.uniform(secret, useful, noise_of(record.noise, False))
+    return _counts(record.counts, secret, useful, record.noise)
+
+
+def _counts(counts: list[list[int]], secret: Alphabet, useful: Alphabet, noise: NoiseRecord | None) -> Joint:
+    return Joint.from_counts(counts, secret, useful, noise=noise_of(noise, True))

@@ -55,6 +55,8 @@ class Claim:
     beta: float | None = None
     also: tuple[Claim, ...] = ()  # further promises that hold at the same time
     anywhere: bool = field(init=False, repr=False)  # about the secret for every distribution, whoever knows the rest
+    title: str = field(init=False, repr=False)  # the notion's name for a reader
+    sentence: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         anything = self.within is not None and self.within.kind == "anything"
@@ -63,14 +65,18 @@ class Claim:
         if self.notion not in NOTIONS:
             raise InputError(f"notion must be one of {', '.join(NOTIONS)}", value=self.notion)
         if self.notion == "leakage":
-            return self._check_leakage()
-        if self.alpha is not None or self.beta is not None:
+            title = self._leakage()
+        elif self.alpha is not None or self.beta is not None:
             raise InputError(f"orders alpha and beta belong to leakage, not to {self.notion}.")
-        if (self.within is None) != (self.notion == "ldp"):
+        elif (self.within is None) != (self.notion == "ldp"):
             raise InputError(f"a claim of {self.notion} {'takes no' if self.notion == 'ldp' else 'needs a'} set.")
-        return None
+        else:
+            title = self.notion.upper()
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "sentence", "; also ".join([self._alone(), *(x.sentence for x in self.also)]))
 
-    def _check_leakage(self) -> None:
+    def _leakage(self) -> str:
+        """The name of a leakage, whose orders and set are checked."""
         if self.alpha is None or self.beta is None or not (self.alpha >= 1 and self.beta >= 1):
             raise InputError(f"leakage needs orders alpha and beta of 1 or more, got {self.alpha} and {self.beta}.")
         if self.within is not None and self.within.kind != "exactly":
@@ -78,16 +84,17 @@ class Claim:
                 f"leakage is claimed about the record, or about the secret at one distribution, not over a set of kind "
                 f"{self.within.kind!r}."
             )
+        a, b = ("∞" if math.isinf(x) else f"{x:g}" for x in (self.alpha, self.beta))
+        return f"maximal ({a}, {b})-leakage"
 
-    @cached_property
-    def sentence(self) -> str:
-        rest = "".join(f"; also {claim.sentence}" for claim in self.also)
+    def _alone(self) -> str:
+        """The first promise in words."""
         kind = None if self.within is None else self.within.kind
         if self.notion == "leakage":
             about = "about the whole record whatever its distribution" if kind is None else (
                 "about the secret whatever its distribution, with that of the rest given the secret as designed"
             )
-            return f"at most {nats(self.epsilon)} of {self.title} {about}{rest}"
+            return f"at most {nats(self.epsilon)} of {self.title} {about}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
                   "chi-square-ball": " for every distribution in the confidence ball",
                   "renyi-ball": " for every distribution in the Rényi ball",
@@ -95,15 +102,7 @@ class Claim:
                   "custom": " for every distribution in a set whose bounds are as given by the set"}
         about = ABOUT.get(self.notion, "about the secret")
         where = within.get(kind, f" for every distribution in the set ({kind})")
-        return f"ε = {at_most(self.epsilon)} ({self.notion.upper()}) {about}{where}{rest}"
-
-    @cached_property
-    def title(self) -> str:
-        """The notion's name for a reader."""
-        if self.notion != "leakage":
-            return self.notion.upper()
-        a, b = ("∞" if math.isinf(x or 1) else f"{x:g}" for x in (self.alpha, self.beta))
-        return f"maximal ({a}, {b})-leakage"
+        return f"ε = {at_most(self.epsilon)} ({self.title}) {about}{where}"
 
 
 @dataclass(frozen=True, eq=False)

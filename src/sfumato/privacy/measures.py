@@ -190,16 +190,17 @@ def listed(mechanism: Mechanism) -> Floats:
 
     Measures that are sums over outputs need them all. LDP, LIP and RLDP do not, and take laws of any size.
     """
-    many = mechanism.law.meaning == "subset" and mechanism.inputs > 20
-    if many or mechanism.outputs * mechanism.inputs > CHANNEL:
-        size = f"2^{mechanism.inputs}" if many else f"{mechanism.outputs:,}"
+    law = mechanism.law
+    many = law.meaning == "subset" and mechanism.inputs > 20
+    if many or law.outputs * mechanism.inputs > CHANNEL:
+        size = f"2^{mechanism.inputs}" if many else f"{law.outputs:,}"
         raise InputError(
             f"this measure sums over all outputs, and {size} outputs for {mechanism.inputs:,} inputs are too many to "
             f"list (at most {CHANNEL:,} cells)",
             next="LDP, LIP and RLDP are known for laws of any size, and LDP bounds (α, β)-leakage from above for β ≤ "
             "α.",
         )
-    q = mechanism.matrix
+    q = law.matrix()
     assert q is not None
     return q
 

@@ -28,7 +28,7 @@ from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
 from sfumato.releasing.columns import coarser
-from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.wishes import Wishes, without
 from sfumato.sources import Source
 from sfumato.sources.grouping import label_counts, value_counts
 from sfumato.sources.tabulation import arranged, dtype_of
@@ -51,6 +51,11 @@ class Learnt:
     notes: tuple[str, ...] = ()
     place: Path | None = None  # where it is kept
     counts: Joint | None = None  # what was kept there before
+
+    @property
+    def paid(self) -> float:
+        """The ε of it."""
+        return 0.0 if self.noise is None else self.noise.epsilon
 
     @property
     def alone(self) -> tuple[Joint, Path] | None:
@@ -153,8 +158,9 @@ def check_kept(place: Path | None) -> None:
 def _said(wishes: Wishes) -> tuple[str, ...]:
     """What is in the file because somebody called it public."""
     names = [n for n in (*wishes.secret, *wishes.useful) if wishes.is_public(n) and n not in (wishes.labels or {})]
-    said = f"the labels of {listed(names)} are told as they are found: they count as public, as was said"
-    return (said,) if names else ()
+    if not names:
+        return ()
+    return (f"the labels of {listed(names)} are told as they are found: they count as public, as was said",)
 
 
 def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise) -> list[str]:
@@ -291,11 +297,9 @@ def rounded(edges: list[float]) -> list[float]:
 
 def _with(wishes: Wishes, columns: Mapping[str, Column]) -> Wishes:
     """The wishes with these columns as they are."""
-    bins = {name: rule for name, rule in (wishes.bins or {}).items() if name not in columns}
-    rare = wishes.rare
-    if isinstance(rare, Mapping):
-        rare = {name: least for name, least in rare.items() if name not in columns} or None
-    return replace(wishes, labels={**(wishes.labels or {}), **columns} or None, bins=bins or None, rare=rare)
+    rare = without(wishes.rare, columns) if isinstance(wishes.rare, dict) else wishes.rare
+    labels = {**(wishes.labels or {}), **columns} or None
+    return replace(wishes, labels=labels, bins=without(wishes.bins, columns), rare=rare)
 
 
 def kept_at(path: Path, wishes: Wishes) -> Path:

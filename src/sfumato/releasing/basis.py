@@ -19,13 +19,12 @@ from sfumato.drawing.randomness import Lane, Stream, WordSource
 from sfumato.errors import At, DataError, InputError, option
 from sfumato.joint import Joint
 from sfumato.mechanism import load_counts
-from sfumato.noise import SEEDED, noisy_counts
+from sfumato.noise import DELTA, SEEDED, noisy_counts
 from sfumato.releasing.alphabets import Learnt, check_kept
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 
-UNLIKELY = 1e-9
 SHARE_OF_COUNTS = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
@@ -63,29 +62,29 @@ def exact_basis(joint: Joint, wishes: Wishes) -> Basis:
 
 def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
     """The set that the wishes ask for around the counts of a private table of which labels and edges are told."""
-    wishes, before, paid = told.wishes, told.counts, 0.0 if told.noise is None else told.noise.epsilon
+    wishes, before = told.wishes, told.counts
     if before is not None and before.noise is not None and before.noise.rows != joint.n:
         raise _other_table(told)
-    if 0 < paid >= wishes.epsilon:
-        raise _nothing_left(told, paid)
+    if 0 < told.paid >= wishes.epsilon:
+        raise _nothing_left(told, told.paid)
     if wishes.design == "any" or wishes.notion == "ldp":
         return _free(joint, told, "designed for any distribution, from no counts")
     if before is not None and before.counts is not None:
         _check_same(before, joint, told)
         return _again(before, told)
-    spent, why = _spent(joint, wishes, paid)
+    spent, why = _spent(joint, told)
     return _free(joint, told, why) if spent == 0 else _drawn(joint, told, spent, why, seed)
 
 
 def _drawn(joint: Joint, told: Learnt, spent: float, why: str, seed: int | None) -> Basis:
     """The set around counts with noise, drawn now and kept, at `spent` beside what the labels took."""
-    wishes, paid = told.wishes, 0.0 if told.noise is None else told.noise.epsilon
+    wishes = told.wishes
     check_kept(told.place)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
     found = noisy_counts(joint, spent, public=True, below=below)
     assert found.noise is not None
     noise = replace(
-        found.noise, epsilon=round(spent + paid, 9), delta=0.0 if told.noise is None else told.noise.delta,
+        found.noise, epsilon=round(spent + told.paid, 9), delta=0.0 if told.noise is None else told.noise.delta,
         sampler=found.noise.sampler if seed is None else SEEDED,
     )
     found = replace(found, noise=noise)
@@ -105,23 +104,24 @@ def at_level(drawn: Basis, joint: Joint, told: Learnt) -> Basis:
 
     Where noisy counts leave nothing of ε, or where so many rows are better designed for without, there are none.
     """
-    wishes, noise, paid = told.wishes, drawn.within.joint.noise, 0.0 if told.noise is None else told.noise.epsilon
-    if 0 < paid >= wishes.epsilon:
-        raise _nothing_left(told, paid)
+    wishes, noise = told.wishes, drawn.within.joint.noise
+    if 0 < told.paid >= wishes.epsilon:
+        raise _nothing_left(told, told.paid)
     if drawn.source is not None or noise is None:
         return _free(joint, told, drawn.notes[0])
     if noise.epsilon >= wishes.epsilon:
         took = with_unit(f"{noise.epsilon:g}", "nat")
         return _free(joint, told, f"designed for any distribution: noisy counts took {took}")
-    spent, why = _spent(joint, wishes, paid)
+    spent, why = _spent(joint, told)
     if spent == 0:
         return _free(joint, told, why)
     note = f"ε_d = {noise.epsilon:g} of {wishes.epsilon:g} goes to what is told of the table"
     return Basis(drawn.within, wishes.epsilon - noise.epsilon, None, (note, *told.notes), drawn.kept)
 
 
-def _spent(joint: Joint, wishes: Wishes, paid: float) -> tuple[float, str]:
+def _spent(joint: Joint, told: Learnt) -> tuple[float, str]:
     """What counts take and why; 0 where no counts are better."""
+    wishes, paid = told.wishes, told.paid
     if wishes.design_epsilon is not None:
         if not paid < wishes.design_epsilon < wishes.epsilon:
             raise InputError(
@@ -144,18 +144,18 @@ def _free(joint: Joint, told: Learnt, why: str) -> Basis:
     kept = None
     if told.noise is not None and told.place is not None and told.counts is None:
         kept = Kept(even, told.place)
-    whole, spent = told.wishes.epsilon, 0.0 if told.noise is None else told.noise.epsilon
+    whole, spent = told.wishes.epsilon, told.paid
     return Basis(Anything(even), whole - spent, "public", (why, *told.notes, *_left(whole, spent)), kept)
 
 
 def _check_same(found: Joint, joint: Joint, told: Learnt) -> None:
     """Refuse noisy counts that noise hardly ever makes of these rows: they would speak of other people.
 
-    No noise is beyond `most`, but for a chance of UNLIKELY. Counts are lowered alike until they sum to the rows, which
+    No noise is beyond `most`, but for a chance of DELTA. Counts are lowered alike until they sum to the rows, which
     is by `most` at most.
     """
     assert found.noise is not None and found.counts is not None and joint.counts is not None
-    most = found.noise.scale * math.log(2 * joint.p.size / UNLIKELY) + 1
+    most = found.noise.scale * math.log(2 * joint.p.size / DELTA) + 1
     if np.abs(found.counts - joint.counts).max() > 2 * most:
         raise _other_table(told)
 

@@ -20,7 +20,7 @@ from sfumato.releasing.basis import SHARE_OF_COUNTS
 from sfumato.releasing.columns import chosen
 from sfumato.releasing.notices import Listener, learned
 from sfumato.releasing.planning import Plan
-from sfumato.releasing.wishes import BinWish, Wishes
+from sfumato.releasing.wishes import BinWish, Wishes, without
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
@@ -61,6 +61,31 @@ def planned_bundle(
     whole: bool, seed: int | None,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
+    _check(wishes, told_all)
+    wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
+    if not told_all and (open_yet := unsaid(wishes)):
+        raise _untold(open_yet)
+    listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
+    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
+        made = bundle(
+            basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
+            confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
+            labels=wishes.labels, unseen=wishes.unseen, tables=wishes.tables or 2, seed=seed,
+            design_epsilon=_for_tables(wishes, whole, origin), time_limit=wishes.time_limit,
+            at_most=wishes.at_most if wishes.assuming == "tables" else None,
+        )
+    said = without(wishes.bins, wishes.automatic) or {}
+    edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
+    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
+    told = learned(found) if made.bundle.confidence is not None else ()
+    return Plan(
+        rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
+        rows=made.rows if whole else None,
+    )
+
+
+def _check(wishes: Wishes, told_all: bool) -> None:
+    """Refuse what only one mechanism can have, or what cannot be promised of this table."""
     if single := [name for name, usual in SINGLE.items() if getattr(wishes, name) != usual]:
         spelt = listed([option(f"--{name.replace('_', '-')}", f"{name}=") for name in single])
         one = len(single) == 1
@@ -76,26 +101,6 @@ def planned_bundle(
             f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file",
             next=f"Ask for that by name ({option('--design exact', 'design=exact')}), or assume nothing.",
         )
-    wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
-    if not told_all and (open_yet := unsaid(wishes)):
-        raise _untold(open_yet)
-    listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
-    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
-        made = bundle(
-            basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
-            confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels, unseen=wishes.unseen, tables=wishes.tables or 2, seed=seed,
-            design_epsilon=_for_tables(wishes, whole, origin), time_limit=wishes.time_limit,
-            at_most=wishes.at_most if wishes.assuming == "tables" else None,
-        )
-    said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
-    edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
-    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
-    told = learned(found) if made.bundle.confidence is not None else ()
-    return Plan(
-        rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
-        rows=made.rows if whole else None,
-    )
 
 
 def _untold(columns: Mapping[str, BinWish | None]) -> InputError:

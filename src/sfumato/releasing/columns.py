@@ -23,7 +23,7 @@ from sfumato.optimise.estimates.goal import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.sources.grouping import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
-from sfumato.sources.tabulation import MOST_CELLS
+from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     named = {*wishes.secret, *wishes.useful} if wishes.useful else set(basis.columns) - {*keep}
     free = [name for name in basis.columns if name in named and name not in ruled]
     found: dict[str, BinWish] = {}
-    if basis.sums is None:
+    if basis.cluster is None:
         found = {n: x.tolist() for n, x in automatic_edges(basis, free).items()} if exact else dict.fromkeys(
             many_numbers(basis, free), USUAL_BINS)
     if not exact and (about := [n for n in found if n in wishes.secret]):
@@ -91,7 +91,6 @@ def chosen(
 
     Rules for columns that were not taken are dropped, since nobody asked for these columns.
     """
-    basis.find(*wishes.secret, *wishes.useful)
     if wishes.useful:
         return wishes, None
     other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
@@ -120,9 +119,8 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
 
 def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     """Whether the columns named make a table that one mechanism can be designed for."""
-    basis.find(*wishes.secret, *wishes.useful)
     sizes, _ = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
-    return math.prod(size or CHOOSING.categories for size in sizes.values()) <= MOST_CELLS
+    return math.prod(size or CHOOSING.categories for size in sizes.values()) <= BLOCK
 
 
 NUMBERS = "(a single value, or too many to be categories)"
@@ -151,10 +149,9 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     limit = min(CHOOSING.cells, max(rows // CHOOSING.rows, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
-    secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
-    if 2 * math.prod(secrets) > limit:
+    few, taken = math.prod(sizes[name] or MOST_COUNTED for name in wishes.secret), dict[str, int]()
+    if 2 * few > limit:
         raise InputError(_too_many(source, wishes, sizes, limit))
-    few, taken = math.prod(secrets), dict[str, int]()
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
         table = [*taken.values(), sizes[name] or 0]
         fits = _categorical(sizes[name]) and few * math.prod(table) <= limit

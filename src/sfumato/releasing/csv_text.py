@@ -6,16 +6,17 @@ import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
 from sfumato.errors import At, DataError, option
-from sfumato.sources.delimited import guard, guarded
+from sfumato.sources.arrow import text_bytes
+from sfumato.sources.delimited import guard
 
 TEXTS = (pa.string(), pa.large_string())
 READY_PIECES = 1 << 16  # combinations of labels that are kept ready as text
-MOST_READY = 64  # sets of dictionaries for which they are
 
 
 @dataclass(slots=True)
@@ -25,30 +26,21 @@ class CsvText:
     delimiter: str
     width: int
     raw: bool = False  # cells as they are, formulas too
-    ready: dict[tuple[int, ...], pa.Array] = field(default_factory=dict)
-    held: list[pa.Array] = field(default_factory=list)  # dictionaries behind `ready`: their addresses stay theirs
-
-    def field(self, text: str | None) -> str:
-        """One field. In a table of one column a missing value is a pair of quotes: no line may be empty."""
-        if not text:
-            return '""' if self.width == 1 else ""
-        text = text if self.raw else guarded(text)
-        if any(mark in text for mark in (self.delimiter, '"', "\n", "\r")):
-            return '"' + text.replace('"', '""') + '"'
-        return text
+    ready: dict[int, tuple[list[pa.Array], pa.Array]] = field(default_factory=dict)  # by where columns begin that are
+    # written together: their dictionaries, and the texts of all combinations
 
     def header(self, names: list[str]) -> bytes:
-        return (self.delimiter.join(map(self.field, names)) + "\n").encode()
+        return (self.delimiter.join(self._fields(pa.array(names, pa.string())).to_pylist()) + "\n").encode()
 
-    def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
-        """The batch as text, in a buffer that can be written as it is."""
+    def lines(self, batch: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+        """The batch as the bytes of its text, which can be written as they are."""
         parts: list[pa.Array] = []
         columns, at = batch.columns, 0
         while at < len(columns):
             run = self._run(columns, at)
-            at += max(1, len(run))
+            first, at = at, at + max(1, len(run))
             end = "\n" if at == len(columns) else self.delimiter
-            parts += [self._coded(run, end)] if run else [self._plain(columns[at - 1]), end]
+            parts += [self._coded(first, run, end)] if run else [self._fields(columns[first]), end]
         return _data(_joined(parts))
 
     def _run(self, columns: list[pa.Array], at: int) -> list[pa.Array]:
@@ -64,33 +56,30 @@ class CsvText:
             run.append(column)
         return run
 
-    def _coded(self, run: list[pa.Array], end: str) -> pa.Array:
+    def _coded(self, first: int, run: list[pa.Array], end: str) -> pa.Array:
         codes = None
         for column in run:
             size = len(column.dictionary)
             own = np.asarray(pc.fill_null(column.indices, size) if column.null_count else column.indices)
             codes = own if codes is None else codes * np.int32(size + 1) + own
-        return self._pieces(run, end).take(pa.array(codes))
-
-    def _pieces(self, run: list[pa.Array], end: str) -> pa.Array:
-        key = (hash(end), *(x for c in run for x in _identity(c.dictionary)))
-        if key not in self.ready:
-            if len(self.ready) > MOST_READY:
-                self.ready, self.held = {}, []
-            fields = [[self.field(x) for x in (*c.dictionary.to_pylist(), None)] for c in run]
+        held = [column.dictionary for column in run]
+        known = self.ready.get(first, ([], None))[0]
+        if len(known) != len(held) or not all(map(pa.Array.equals, known, held)):
+            fields = [self._fields(pa.array([*labels.to_pylist(), None], pa.string())).to_pylist() for labels in held]
             texts = [self.delimiter.join(x) + end for x in itertools.product(*fields)]
-            self.ready[key] = pa.array(texts, pa.string())
-            self.held += [c.dictionary for c in run]
-        return self.ready[key]
+            self.ready[first] = held, pa.array(texts, pa.string())
+        return self.ready[first][1].take(pa.array(codes))
 
-    def _plain(self, column: pa.Array) -> pa.Array:
+    def _fields(self, column: pa.Array) -> pa.Array:
+        """Values as they are written. In a table of one column a missing one is a pair of quotes: no line may be empty.
+        """
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         text = column if column.type in TEXTS else pc.cast(column, pa.string())
         text = pc.fill_null(text, "") if text.null_count else text
         if not self.raw and column.type in (*TEXTS, pa.string_view()):  # a number is no formula
             text = guard(text)
-        raw = np.frombuffer(_data(text), np.uint8)
+        raw = _data(text)
         if any((raw == mark).any() for mark in (*b'"\n\r', *self.delimiter.encode())):
             hit = pc.match_substring_regex(text, f'[{self.delimiter}"\\n\\r]')
             quoted = _joined(['"', pc.replace_substring(text, '"', '""'), '"'])
@@ -106,7 +95,7 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
     if kind not in TEXTS:
         return
     held = column.dictionary if pa.types.is_dictionary(column.type) else column
-    raw = np.frombuffer(_data(held), np.uint8)
+    raw = _data(held)
     if not ((raw < 32).any() or (raw == 127).any() or (raw == 0xC2).any()):  # 0xC2 begins those from U+0080 on
         return
     whole = column.dictionary_decode() if held is not column else column
@@ -117,11 +106,6 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
             next=f"Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
             where=At(name, row=first_row + int(hit[0]) + 1),
         )
-
-
-def _identity(dictionary: pa.Array) -> tuple[int, ...]:
-    text = dictionary.buffers()[2]
-    return (0 if text is None else text.address, dictionary.offset, len(dictionary))
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:
@@ -135,10 +119,7 @@ def _joined(parts: list[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*same)
 
 
-def _data(text: pa.Array) -> pa.Buffer:
+def _data(text: pa.Array) -> npt.NDArray[np.uint8]:
     """The bytes of a text array, one value after the other."""
-    kind = np.int64 if text.type == pa.large_string() else np.int32
-    offsets = np.frombuffer(text.buffers()[1], kind)[text.offset : text.offset + len(text) + 1]
-    if text.buffers()[2] is None or offsets[-1] == offsets[0]:
-        return b""
-    return text.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    ends, held = text_bytes(text)
+    return held[ends[0] : ends[-1]]

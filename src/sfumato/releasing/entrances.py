@@ -86,8 +86,10 @@ def release(
         if divided:
             raise InputError("partition divides a folder of files", next="Say which with to=.")
         return session.check(options, account, allow_unclaimed=allow_unclaimed).returned()
-    files = Files.beside(located(to), mechanism=False, report=False, partition=divided, raw_cells=raw_cells)
-    files.check([opened.path], force=force)
+    files = Files.beside(
+        located(to), mechanism=False, report=False, partition=divided, raw_cells=raw_cells, inputs=[opened.path],
+        force=force,
+    )
     drawing = session.check(options, account, allow_unclaimed=allow_unclaimed)
     with drawing.written(files, estimating=False, force=force) as done:
         return done
@@ -113,9 +115,8 @@ def publish(
     files = Files.beside(
         located(to), mechanism=plan.file is None, report=report if isinstance(report, bool) else Path(report),
         private_report=None if private_report is None else Path(private_report), partition=divided, raw_cells=raw_cells,
-        tables=True,
+        tables=True, inputs=[plan.source.path], force=force,
     )
-    files.check([plan.source.path], force=force)
     account = Account(ledger, people, budget, same_values, memoise, person)
     session = Session(plan.source, plan, Silent(progress))
     options = DrawOptions(decode, keep, seed=seed, imprint=Imprint(publisher))

@@ -7,11 +7,10 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from sfumato.atomic import (
     ELSEWHERE,
@@ -25,9 +24,10 @@ from sfumato.atomic import (
     drafts,
     publish_all,
 )
-from sfumato.composing.composition import AS_GOOD_AS_KNOWN, tell_at_most
+from sfumato.certification.together import tell_at_most
+from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import BITS, nats
-from sfumato.drawing.manifest import manifest_path
+from sfumato.drawing.manifest import file_beside
 from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
@@ -58,16 +58,20 @@ class Files:
     def beside(
         cls, table: Where, *, mechanism: bool = True, report: Path | bool = True, private_report: Path | None = None,
         partition: tuple[str, ...] = (), raw_cells: bool = False, tables: bool = False,
+        inputs: Sequence[Where | None] | None = None, force: bool = False,
     ) -> Files:
-        """released.csv → released.manifest.json, .mechanism.json, .report.html and .tables.csv."""
+        """released.csv → released.manifest.json, .mechanism.json, .report.html and .tables.csv; nothing may be in the
+        way of these, least of all the `inputs`, unless nobody says what they are."""
         writer_for(table, partition)  # says now if the suffix is not known
-        manifest = manifest_path(table)
-        stem = manifest.name.removesuffix(".manifest.json")
-        usual = table.with_name(f"{stem}.report.html") if report and can_report() else None
-        page = usual if isinstance(report, bool) else report
-        own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
-        figures = table.with_name(f"{stem}.tables.csv") if tables else None
-        return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
+        usual = file_beside(table, "report.html") if report and can_report() else None
+        made = cls(
+            table, file_beside(table, "manifest.json"), file_beside(table, "mechanism.json") if mechanism else None,
+            usual if isinstance(report, bool) else report, private_report, partition, raw_cells,
+            file_beside(table, "tables.csv") if tables else None,
+        )
+        if inputs is not None:
+            made._check([x for x in inputs if x is not None], force)
+        return made
 
     @property
     def folder(self) -> bool:
@@ -88,12 +92,12 @@ class Files:
         }
         return {name: path for name, path in named.items() if path is not None}
 
-    def check(self, inputs: Sequence[Where | None], *, force: bool) -> None:
+    def _check(self, inputs: Sequence[Where], force: bool) -> None:
         """Refuse before any work: outputs that exist, are an input, or are the same file."""
         seen: dict[str, str] = {}
         for name, path in self.written.items():
             folder = self.folder and name == "table"
-            for given in (x for x in inputs if x is not None):
+            for given in inputs:
                 _check_apart(path, given)
             check_place(path, force=force, folder=folder)
             full = os.path.realpath(path) if isinstance(path, Path) else str(path)
@@ -106,8 +110,8 @@ class Files:
     @contextlib.contextmanager
     def drafts(self) -> Iterator[dict[str, Drafted]]:
         """A draft for each file; none is left behind."""
-        folder = self.table if self.folder else None
-        with drafts(self.written.values(), lambda target: drafted(target, folder=target is folder)) as made:
+        wanted = [(path, _maker(path, self.folder and name == "table")) for name, path in self.written.items()]
+        with drafts(wanted) as made:
             yield dict(zip(self.written, made, strict=True))
 
     def publish(self, table: pa.Table, described: Callable[[int], bytes], *, force: bool) -> None:
@@ -123,11 +127,6 @@ class Files:
 def can_report() -> bool:
     """Whether there is what a report needs; where only releases are made (sfumato-release) they come without one."""
     return all(find_spec(name) is not None for name in WHOLE)
-
-
-def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
-    """The content of the file of a mechanism, or of a bundle."""
-    return msgspec.json.format(msgspec.json.encode(mechanism.record), indent=1) + b"\n"
 
 
 # --- where they go: nothing may be in the way, and objects in a store are drafted too ---------------------------------
@@ -257,11 +256,11 @@ class StoreDraft:
                 self.hidden.filesystem.delete_dir(self.hidden.path)
 
 
-def drafted(target: Where, *, folder: bool = False) -> Drafted:
-    """The draft of a target: a file or a folder here, or objects in a store."""
+def _maker(target: Where, folder: bool) -> Callable[[], Drafted]:
+    """What makes the draft of a target: a file or a folder here, or objects in a store."""
     if isinstance(target, Place):
-        return StoreDraft(target, folder)
-    return FolderDraft.beside(target) if folder else FileDraft.beside(target)
+        return partial(StoreDraft, target, folder)
+    return partial(FolderDraft.beside if folder else FileDraft.beside, target)
 
 
 # --- earlier releases that lie beside a new one: what they tell together, where no ledger counts them -----------------

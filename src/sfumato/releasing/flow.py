@@ -24,14 +24,16 @@ from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest
 from sfumato.drawing.randomness import Memo
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.file import encoded
 from sfumato.releasing.overlapping import ahead, in_order
 from sfumato.sources import RowSource, Source
 from sfumato.sources.places import Where
-from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
     from sfumato.drawing.compiled import TextCodes
     from sfumato.frames import Record
+    from sfumato.mechanism.bundle import BundleRecord
+    from sfumato.mechanism.file import MechanismRecord
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
@@ -74,17 +76,17 @@ class Flow:
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
         made = checked.mechanism
-        private = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
-        coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
+        secret, useful = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
+        coded = {**(secret if made.reads == "both" else {}), **useful}
         if len(set(coded.values())) != len(coded):
             raise InputError(f"one column is read twice: {', '.join(coded.values())}", next="Name each column once.")
-        about = made.reads != "both" and made.claim is not None and (
-            made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
-        )
-        compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
-        source.check_reading((*coded.values(), *compared.values()))
-        own = (*private[0].values(), *private[1].values())
-        kept = kept_columns(options.keep, source, own)
+        about = _is_promised_about(made)
+        compared = {own: n for own, n in secret.items() if about and (options.secret or n in source.columns)}
+        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
+        if rows and source.cluster is None:
+            raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
+        own = (*secret.values(), *useful.values())
+        kept = source.check_release((*coded.values(), *compared.values()), options.keep, own, rows)
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
         drawer = Drawer.of(made, options.decode, options.seed)
         names = [c.name for c in drawer.decoder.columns]
@@ -94,17 +96,8 @@ class Flow:
         at = {name: i for i, name in enumerate(source.columns)}
         places = [at.get(coded.get(n, n), -1) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
-        meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
-        source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
-        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
-        if rows and source.cluster is None:
-            raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
-        source.find(*rows)
-        return cls(
-            source, checked, told, coded, own, kept, drawer, order, compared,
-            imprint=options.imprint, id=rows,
-        )
+        source = _with_labels(source, made)
+        return cls(source, checked, told, coded, own, kept, drawer, order, compared, imprint=options.imprint, id=rows)
 
     def at(self, place: Booking) -> Flow:
         """The same release with its place in a ledger."""
@@ -166,15 +159,29 @@ class Flow:
 
     def returned(self, progress: Progress | None = None) -> RowSource:
         """The released rows for whoever asked for them, with their manifest."""
-        return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: self.manifest(rows).encoded()})
+        return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: encoded(self.manifest(rows))})
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
         compiled = engine == "local" and self.drawer.sampler.compiled
         return manifest_of(
-            self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
+            self.mechanism, self.checked.record.checksum, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
             randomness=self.drawer.stream.description, entry=self.entry, imprint=self.imprint,
         )
+
+
+def _is_promised_about(made: Mechanism | Bundle) -> bool:
+    """Whether something is promised about a secret that is not read: its labels must then be those of the promise."""
+    if made.reads == "both" or made.claim is None:
+        return False
+    return made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
+
+
+def _with_labels(source: Source, made: Mechanism | Bundle) -> Source:
+    """The source, in which no label of the mechanism means that a value is missing."""
+    labels = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels}
+    na = tuple(x for x in source.reading.na if x not in labels)
+    return source if na == source.reading.na else replace(source, reading=replace(source.reading, na=na))
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -216,6 +223,7 @@ class Checked:
     mechanism: Mechanism | Bundle
     allow_unclaimed: bool = False  # no promise is needed
     certificate: Certificate | None = field(init=False)
+    record: MechanismRecord | BundleRecord = field(init=False)  # the content of its file
 
     def __post_init__(self) -> None:
         if not self.mechanism.sealed:
@@ -224,6 +232,7 @@ class Checked:
             raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{CLAIM_IT}.")
         proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
         object.__setattr__(self, "certificate", proof)
+        object.__setattr__(self, "record", self.mechanism.record)
 
 
 # --- the place of a release in a ledger: reserved before a row is drawn, settled when the files are named -------------

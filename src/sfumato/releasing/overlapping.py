@@ -1,8 +1,7 @@
-"""Stages of a release that overlap: threads in order, with bounded memory."""
+"""Stages of a release that overlap: threads in order, with bounded memory. None is no item: it stands for the end."""
 
 from __future__ import annotations
 
-import enum
 import queue
 import threading
 from collections import deque
@@ -15,99 +14,19 @@ R = TypeVar("R")
 DEPTH, DRAWING_THREADS = 3, 2  # items that wait for another thread, and threads that share work
 
 
-class _Mark(enum.Enum):
-    """What passes when no item does."""
-
-    END = enum.auto()
-    STOP = enum.auto()
-
-
-_END, _STOP = _Mark
-
-
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """The same items, fetched by a thread of their own, a few before they are needed.
-
-    Closing the iterator stops the thread; an error of the source is raised where the item would have been.
-    """
-    box: queue.Queue[tuple[T | _Mark, BaseException | None]] = queue.Queue(DEPTH)
-    stop = threading.Event()
-
-    def put(item: tuple[T | _Mark, BaseException | None]) -> bool:
-        while not stop.is_set():
-            try:
-                box.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def run() -> None:
+    """The same items, fetched by a thread of their own, a few before they are needed; an error of the source is raised
+    where the item would have been."""
+    source = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="sfumato reader") as pool:
+        waiting = deque(pool.submit(next, source, None) for _ in range(DEPTH))
         try:
-            for item in items:
-                if not put((item, None)):
-                    return
-            put((_END, None))
-        except BaseException as error:
-            put((_END, error))
-
-    worker = threading.Thread(target=run, name="sfumato reader", daemon=True)
-    worker.start()
-    try:
-        while True:
-            item, error = box.get()
-            if error is not None:
-                raise error
-            if isinstance(item, _Mark):
-                return
-            yield item
-    finally:
-        stop.set()
-        worker.join()
-
-
-class Beside(Generic[T, R]):
-    """Work on items while they pass on to somewhere else, in a thread of its own and at most `depth` items behind.
-
-    The work is given an iterator of the items, and `result` tells what it returned or raised. An error of the work does
-    not stop the passing; an error of the passing is `Stopped` to the work. The thread does not keep a process alive.
-    """
-
-    def __init__(self, work: Callable[[Iterator[T]], R], depth: int = DEPTH) -> None:
-        self.box: queue.Queue[T | _Mark] = queue.Queue(depth)
-        self.over = False
-        self.future: Future[R] = Future()
-        self.thread = threading.Thread(target=self._run, args=(work,), name="sfumato beside", daemon=True)
-
-    def _run(self, work: Callable[[Iterator[T]], R]) -> None:
-        try:
-            self.future.set_result(work(self._items()))
-        except BaseException as error:
-            self.future.set_exception(error)
-        while not self.over:  # whoever passes items must not wait for work that has ended early
-            self.over = isinstance(self.box.get(), _Mark)
-
-    def _items(self) -> Iterator[T]:
-        while not isinstance(item := self.box.get(), _Mark):
-            yield item
-        self.over = True
-        if item is _STOP:
-            raise Stopped
-
-    def __enter__(self) -> Callable[[T], None]:
-        self.thread.start()
-        return self.box.put
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self.box.put(_END if kind is None else _STOP)
-
-    def result(self) -> R:
-        """What the work returned; its error is raised here."""
-        return self.future.result()
-
-
-class Stopped(Exception):
-    """The items did not all pass."""
+            while (item := waiting.popleft().result()) is not None:
+                waiting.append(pool.submit(next, source, None))
+                yield item
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -124,3 +43,48 @@ def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+class Stopped(Exception):
+    """The items did not all pass."""
+
+
+class Beside(Generic[T, R]):
+    """Work on items while they pass on to somewhere else, in a thread of its own and at most `depth` items behind.
+
+    The work is given an iterator of the items, and `result` tells what it returned or raised. An error of the work does
+    not stop the passing; an error of the passing is `Stopped` to the work. The thread does not keep a process alive.
+    """
+
+    def __init__(self, work: Callable[[Iterator[T]], R], depth: int = DEPTH) -> None:
+        self.box: queue.Queue[T | None] = queue.Queue(depth)
+        self.over = self.stopped = False
+        self.future: Future[R] = Future()
+        self.thread = threading.Thread(target=self._run, args=(work,), name="sfumato beside", daemon=True)
+
+    def _run(self, work: Callable[[Iterator[T]], R]) -> None:
+        try:
+            self.future.set_result(work(self._items()))
+        except BaseException as error:
+            self.future.set_exception(error)
+        while not self.over:  # whoever passes items must not wait for work that has ended early
+            self.over = self.box.get() is None
+
+    def _items(self) -> Iterator[T]:
+        while (item := self.box.get()) is not None:
+            yield item
+        self.over = True
+        if self.stopped:
+            raise Stopped
+
+    def __enter__(self) -> Callable[[T], None]:
+        self.thread.start()
+        return self.box.put
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.stopped = kind is not None
+        self.box.put(None)
+
+    def result(self) -> R:
+        """What the work returned; its error is raised here."""
+        return self.future.result()

@@ -21,7 +21,6 @@ from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut, h
 from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
 from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered
 from sfumato.sources import Source, Where, located, open_source
-from sfumato.sources.source import kept_columns
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
@@ -138,17 +137,9 @@ def planned(
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
     say_of(source, listener)
-    kept_columns(keep, source, (*wishes.secret, *wishes.useful))
-    basis, rest = source, source
-    if reference is not None:
-        if fraction is not None:
-            raise InputError("a reference is the design data: it goes without a split.")
-        basis, origin = open_source(reference), "reference"
-    else:
-        basis = rest = source.settled(source.columns)  # several passes are made
-    if fraction is not None:
-        (basis, rest), origin = divided(basis, fraction, seed), "split"
-    basis.find(*(name for name in wishes.public if name != EVERY))
+    public = [name for name in wishes.public if name != EVERY]
+    source.check_release((), keep, (*wishes.secret, *wishes.useful), public)
+    basis, rest, origin = _divided(source, reference, fraction, origin, seed)
     if wishes.tables and not wishes.useful:
         named = dict.fromkeys(name for table in wishes.tables for name in table if name not in wishes.secret)
         wishes = replace(wishes, useful=tuple(named))
@@ -175,6 +166,18 @@ def planned(
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     table = Counted(joint, wishes, rest, source.name, told, choice, origin, first)
     return table.plan(found, designed(found, wishes, listener))
+
+
+def _divided(
+    source: Source, reference: TableLike | None, fraction: float | None, origin: str, seed: int | None
+) -> tuple[Source, Source, str]:
+    """The rows to design from, those to release, and where the former come from."""
+    if reference is not None:
+        if fraction is not None:
+            raise InputError("a reference is the design data: it goes without a split.")
+        return open_source(reference), source, "reference"
+    whole = source.settled(source.columns)  # several passes are made
+    return (whole, whole, origin) if fraction is None else (*divided(whole, fraction, seed), "split")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,28 +288,28 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
         if wishes.method != "auto":
             raise InputError(f"{option('--aim', 'aim=')} is for the method auto, not {wishes.method}.")
         options["aim"] = wishes.aim
-    searches = "time_limit" in designers.options_of(wishes.method)
-    asked = {"time_limit": wishes.time_limit if searches else None, "gap": wishes.gap}
+    unneeded = wishes.time_limit is not None and "time_limit" not in designers.options_of(wishes.method)
+    asked = {"time_limit": None if unneeded else wishes.time_limit, "gap": wishes.gap}
     options |= {name: x for name, x in asked.items() if x is not None}
     with listener.search(f"designing for {joint.p.size:,} cells") as heard, heard_by(heard):
         made = designers.design(basis.within, basis.epsilon, wishes.method, **options)
-    if wishes.time_limit is None or searches:
-        return made
-    return replace(made, notes=(*made.notes, f"the time limit was not needed: {wishes.method} does not search"))
+    why = f"the time limit was not needed: {wishes.method} does not search"
+    return replace(made, notes=(*made.notes, why)) if unneeded else made
 
 
 def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
-    kind = f"{wishes.distance or 'squared'} " if made.mechanism.method == "distortion" else ""
-    texts = {
-        "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
-        f"is below {at_least(made.bound)}",
-        "of standard error": f"standard error {at_most(made.value, BITS)} on average over what is estimated; "
-        f"{at_least(made.bound, BITS)} is the least that is not ruled out",
-        RELATIVE: f"standard errors are {at_most(made.value, SHORT)} times the least found for each column and the "
-        "whole table by itself, on average",
-    }
-    return (texts[made.unit],) if made.unit in texts else ()
+    if made.unit == "of distance":
+        kind = f"{wishes.distance or 'squared'} " if made.mechanism.method == "distortion" else ""
+        return (f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs is below "
+                f"{at_least(made.bound)}",)
+    if made.unit == "of standard error":
+        return (f"standard error {at_most(made.value, BITS)} on average over what is estimated; "
+                f"{at_least(made.bound, BITS)} is the least that is not ruled out",)
+    return () if made.unit != RELATIVE else (
+        f"standard errors are {at_most(made.value, SHORT)} times the least found for each column and the whole table "
+        "by itself, on average",
+    )
 
 
 def _near(joint: Joint, wishes: Wishes) -> dict[str, object]:

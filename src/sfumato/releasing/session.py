@@ -34,8 +34,9 @@ from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import tidy_csv
 from sfumato.estimation.estimates import estimate_drawn
 from sfumato.mechanism import Bundle, Mechanism, known
+from sfumato.mechanism.file import encoded
 from sfumato.releasing.basis import counting_within
-from sfumato.releasing.files import Files, can_report, earlier_releases, mechanism_bytes, released_already
+from sfumato.releasing.files import Files, can_report, earlier_releases, released_already
 from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Names, Progress, Target
 from sfumato.releasing.notices import Listener, Notice, Silent
 from sfumato.releasing.overlapping import Beside
@@ -172,7 +173,6 @@ class Drawing:
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,
                 (*self.plan.notes, *uncounted, *notes), flow.left_out, place.account, flow.mechanism,
             )
-            made["manifest"].fill(manifest.encoded())
             for name, content in self._documents(files, done):
                 made[name].fill(content, private=name == "private_report")
             yield done
@@ -256,9 +256,10 @@ class Drawing:
 
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""
+        yield "manifest", encoded(done.manifest)
         mechanism, proof = self.flow.mechanism, self.flow.checked.certificate
         if files.mechanism is not None:
-            yield "mechanism", mechanism_bytes(mechanism)
+            yield "mechanism", encoded(self.flow.checked.record)
         named: ReportOptions = {"manifest": done.manifest}
         if (law := self.plan.file if files.mechanism is None else files.mechanism.name) is not None:
             named["file"] = law

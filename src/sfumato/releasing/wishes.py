@@ -83,9 +83,9 @@ class Wishes:
     def about(self, useful: tuple[str, ...], *, among: Collection[str]) -> Wishes:
         """The same for useful columns that were chosen `among` some: what was said of the others is dropped."""
         dropped = {name for name in among if name not in useful}
-        unseen = _without(self.unseen, dropped) if isinstance(self.unseen, dict) else self.unseen
-        rare = _without(self.rare, dropped) if isinstance(self.rare, dict) else self.rare
-        bins, labels = _without(self.bins, dropped), _without(self.labels, dropped)
+        unseen = without(self.unseen, dropped) if isinstance(self.unseen, dict) else self.unseen
+        rare = without(self.rare, dropped) if isinstance(self.rare, dict) else self.rare
+        bins, labels = without(self.bins, dropped), without(self.labels, dropped)
         return replace(self, useful=useful, bins=bins, rare=rare, unseen=unseen, labels=labels)
 
 
@@ -139,7 +139,8 @@ def usual_cap(epsilon: float) -> float:
     return max(3.0, 2 * epsilon)
 
 
-def _without(rules: Mapping[str, V] | None, dropped: set[str]) -> dict[str, V] | None:
+def without(rules: Mapping[str, V] | None, dropped: Collection[str]) -> dict[str, V] | None:
+    """The rules for other columns than these."""
     return {name: rule for name, rule in (rules or {}).items() if name not in dropped} or None
 
 

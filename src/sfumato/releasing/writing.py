@@ -17,12 +17,10 @@ from sfumato.errors import At, InputError, Spot
 from sfumato.libraries import pyarrow
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.file_formats import NULL_PARTITION
-from sfumato.sources.places import DELIMITERS, Where, packing_of, suffix_of
+from sfumato.sources.places import TEXT_FORMS, Where, suffix_of
 from sfumato.tolerances import BYTES_AT_ONCE, ROWS_AT_ONCE
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from _typeshed import ReadableBuffer
     from pyarrow import NativeFile
     from pyarrow.parquet import ParquetWriter
@@ -49,20 +47,20 @@ def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[
     Errors of the system are put into words about `target`; without one they are the caller's to explain.
     """
     writers: list[Writer] = []
-    def worded() -> AbstractContextManager[None]:
-        return contextlib.nullcontext() if target is None else as_output_error(target)
+
+    def worded(work: Callable[[], None]) -> None:
+        with contextlib.nullcontext() if target is None else as_output_error(target):
+            work()
 
     def write(batch: pa.RecordBatch) -> None:
-        with worded():
-            if not writers:
-                writers.append(made(opened, batch.schema))
-            writers[0].write(batch)
+        if not writers:
+            worded(lambda: writers.append(made(opened, batch.schema)))
+        worded(lambda: writers[0].write(batch))
 
     try:
         yield write
-        with worded():
-            for writer in writers:
-                writer.close()
+        for writer in writers:
+            worded(writer.close)
     except BaseException:
         for writer in writers:
             with contextlib.suppress(Exception):
@@ -170,7 +168,7 @@ def _check_text(schema: pa.Schema) -> None:
 
 
 def _csv(suffix: str, raw: bool = False) -> Made:
-    return lambda opened, schema: CsvOutput(opened, schema, DELIMITERS[suffix], packing_of(suffix), raw)
+    return lambda opened, schema: CsvOutput(opened, schema, *TEXT_FORMS[suffix], raw)
 
 
 def stream_writer(form: str, raw: bool = False) -> Made:
@@ -180,16 +178,16 @@ def stream_writer(form: str, raw: bool = False) -> Made:
 
 def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
     """Whether a target is to be a folder of Parquet files: it has partitions, or a name without a suffix."""
-    return bool(partition) or not suffix_of(target)
+    return bool(partition) or not target.suffixes
 
 
 def writer_for(target: Where, partition: Sequence[str] = (), *, raw: bool = False) -> Made:
     """How to write a target, by its suffix; CSV with cells as they are if `raw`."""
-    suffix = suffix_of(target)
-    if partition or not suffix:
+    if is_folder(target, partition):
         return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
-    if suffix not in (".parquet", *DELIMITERS):
-        known = ", ".join(sorted([".parquet", *DELIMITERS]))
+    suffix = suffix_of(target)
+    if suffix not in (".parquet", *TEXT_FORMS):
+        known = ", ".join(sorted([".parquet", *TEXT_FORMS]))
         raise InputError(
             f"cannot write {target.name}: the suffix must be one of {known}, or none for a folder of Parquet files."
         )

@@ -136,6 +136,8 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
     weight = seen * ps
     told = weight.sum(1) > 0
     after = weight[told] / weight[told].sum(1, keepdims=True)
+    high, low = seen[told][:, order].max(1), seen[told][:, order].min(1)
+    odds = np.divide(high, low, out=np.full(high.shape, np.inf), where=low > 0)
     limited = claim is not None and bounded(claim.notion)
     suspects = tuple(
         Suspect(
@@ -143,10 +145,8 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
             worst_belief(float(ps[s]), claim.epsilon, claim.notion) if claim is not None and limited else None,
         ) for s in order[:AT_A_GLANCE]
     )
-    level = LDP().of(seen[:, sorted(order)]).value
     return Attack(
-        suspects, len(order) - len(suspects), float(ps.max()), float(weight.max(1).sum()),
-        float(np.exp(level)) if level < EXPONENT else float("inf"),
+        suspects, len(order) - len(suspects), float(ps.max()), float(weight.max(1).sum()), float(odds.max()),
     )
 
 

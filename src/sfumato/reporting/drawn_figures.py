@@ -9,9 +9,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.decimals import BIT, percent
-from sfumato.designers.base import Draft, Task
-from sfumato.designers.choose import designer
-from sfumato.errors import LARGEST_EPSILON, InputError
+from sfumato.designers.choose import most_kept
+from sfumato.errors import LARGEST_EPSILON
 from sfumato.estimation.estimates import foreseen_errors
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Unary
@@ -19,7 +18,7 @@ from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.tolerances import PICTURED
 from sfumato.uncertainty import Exactly
-from sfumato.utility import ceiling, mutual_information
+from sfumato.utility import ceiling
 
 
 def precision_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[PrecisionFigures, ...]:
@@ -58,7 +57,6 @@ class CurveShown:
 CURVE = CurveShown()
 CLOSED = ("grr", "srr", "ir", "cr")  # the information of sue and oue takes too long to sum at every stop
 OPTIMISED = ("ballopt", "polyopt", "nr")
-SEARCHED = ("ballopt", "polyopt")  # by work, not by time: the same curve on every machine
 
 
 def most_bits(mechanism: Mechanism, claim: Claim, joint: Joint, epsilon: float) -> float:
@@ -128,7 +126,7 @@ def _along(
         if here is not None and mechanism.claim is not None and epsilon == mechanism.claim.epsilon:
             return here
         found = _best(mechanism, joint, epsilon, methods, notion)
-        return (None, None) if found is None else (found[1] / BIT, foreseen_errors(found[0], joint, n)[1])
+        return (None, None) if found is None else (found[1] / BIT, precision_of(found[0], joint, n)[-1].error)
 
     bits, errors = zip(*(at(epsilon) for epsilon in stops), strict=True)
     return Series(key, label, bits, errors)
@@ -141,16 +139,7 @@ def _best(
     assert claim is not None
     notion = claim.notion if notion is None else notion
     within = Exactly(joint) if claim.within is None or notion == "lip" else claim.within  # LIP: at P̂, as designed
-    task = Task(within, epsilon, notion, mechanism.reads)
-    tried: list[tuple[Mechanism, float]] = []
-    for method in methods:
-        try:
-            made: Draft = designer(method)(task, **({"quick": True} if method in SEARCHED else {}))
-            law = Mechanism(made.law, joint.secret, joint.useful, task.reads)
-            tried.append((law, float(mutual_information(law, joint))))
-        except InputError:
-            continue  # this method has no calibration for this set or notion
-    return max(tried, key=lambda pair: pair[1]) if tried else None
+    return most_kept(methods, within, epsilon, notion, mechanism.reads)
 
 
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------

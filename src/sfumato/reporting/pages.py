@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
-from sfumato.decimals import BITS, at_most, capitalised, near, share_at_most
+from sfumato.decimals import BITS, at_most, near, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -215,7 +215,7 @@ def curve_words(c: Curve) -> str:
     for s in c.series:
         known = [(e, x) for e, x in zip(c.stops, s.bits, strict=True) if x is not None]
         text += (
-            f" {capitalised(s.label)}: from {share(known[0][1])} at ε = {known[0][0]:g} to "
+            f" {s.label.capitalize()}: from {share(known[0][1])} at ε = {known[0][0]:g} to "
             f"{share(known[-1][1])} at ε = {known[-1][0]:g}."
         )
     here = "" if c.kept is None else f" This release keeps {share(c.kept)} at ε = {c.stops[c.chosen]:g}."

@@ -9,9 +9,9 @@ from sfumato.demand import on_demand
 if TYPE_CHECKING:
     from sfumato.alphabet import DATE_PARTS
     from sfumato.sources.arrow import encode_column
-    from sfumato.sources.data_frames import expanded
+    from sfumato.sources.data_frames import expanded, frame_source, relation_source, spark_source, sums_there
     from sfumato.sources.delimited import guarded, stream_source
-    from sfumato.sources.dialect import READING, Said, reading_of
+    from sfumato.sources.dialect import READING, Said
     from sfumato.sources.file_formats import file_source
     from sfumato.sources.places import Place, Where, located, opened
     from sfumato.sources.source import RowSource, Source, open_source
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = on_demand(__name__, {
     "sfumato.alphabet": "DATE_PARTS",
     ".arrow": "encode_column",
-    ".data_frames": "expanded",
+    ".data_frames": "expanded frame_source relation_source spark_source sums_there",
     ".delimited": "guarded stream_source",
-    ".dialect": "READING Said reading_of",
+    ".dialect": "READING Said",
     ".file_formats": "file_source",
     ".places": "Place Where located opened",
     ".source": "RowSource Source open_source",

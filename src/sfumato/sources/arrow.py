@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import spelled
 from sfumato.errors import AS_CATEGORY, At, DataError, option
+from sfumato.tolerances import UNIT
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Column
-
-WHOLE_FLOATS = 2.0**53  # below it floats are told apart as whole numbers
+    from sfumato.alphabet import Array, Column
 
 
 def text_array(texts: Sequence[str]) -> pa.Array:
@@ -24,6 +23,14 @@ def text_array(texts: Sequence[str]) -> pa.Array:
     data = [x.encode() for x in texts]
     ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(data), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))])
+
+
+def text_bytes(texts: pa.Array) -> tuple[Array, npt.NDArray[np.uint8]]:
+    """Where every text of an array begins and the last one ends, and the bytes in which they do."""
+    kind = np.dtype(np.int64 if texts.type == pa.large_string() else np.int32)
+    _, places, data = texts.buffers()
+    ends = np.frombuffer(places, kind)[texts.offset : texts.offset + len(texts) + 1]
+    return ends, np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
 
 
 def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.ChunkedArray:
@@ -40,7 +47,7 @@ def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.Ch
     if pa.types.is_floating(kind):
         values, kind = (values.cast(pa.float32()), pa.float32()) if kind == pa.float16() else (values, kind)
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
-        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), WHOLE_FLOATS))
+        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2 / UNIT))
         round_ones = pc.cast(pc.if_else(whole, values, pa.scalar(None, kind)), pa.int64())
         return pc.coalesce(pc.cast(round_ones, pa.string()), pc.cast(values, pa.string()))
     if not pa.types.is_string(kind):

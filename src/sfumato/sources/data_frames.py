@@ -23,6 +23,7 @@ from sfumato.libraries import spark_functions as F
 from sfumato.sources.arrow import numbers_of
 from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, Part, RowSource, Source
+from sfumato.tolerances import BLOCK
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -85,17 +86,11 @@ def _lazy_source(frame: Frame, kind: str) -> Source:
             yield from part.to_arrow().to_batches(max_chunksize=BATCH_ROWS)
 
     def back(rows: RowSource) -> Frame:
-        return _eager_like(frame, rows).lazy()
+        kinds = {name: kind for name, kind in frame.collect_schema().items() if name in rows.kept}
+        made = nw.from_arrow(rows.table(), backend=nw.from_native(frame).implementation).to_native()
+        return (made.cast(kinds) if kinds else made).lazy()
 
     return Source(kind, columns, read, back=back)
-
-
-def _eager_like(lazy: Frame, rows: RowSource) -> Frame:
-    """Released rows as an eager frame of the library that the lazy one belongs to."""
-    table = rows.table()
-    kinds = {name: kind for name, kind in lazy.collect_schema().items() if name in rows.kept}
-    made = nw.from_arrow(table, backend=nw.from_native(lazy).implementation).to_native()
-    return made.cast(kinds) if kinds else made
 
 
 def _arrow_column(series: Series[Frame], name: str) -> pa.Array | pa.ChunkedArray:
@@ -205,7 +200,6 @@ def _people(values: pa.Array, name: str) -> Ints:
 # function of one Arrow batch that gives keys with weights; Spark runs it beside the rows (mapInArrow) and adds up.
 
 
-MOST_GROUPS = 5_000_000  # distinct keys that are brought here; more would be a copy of the table, not its counts
 WEIGHT = "n"
 OURS = re.compile(r"^(?:sfumato\.errors\.)(\w+): (.*)$", re.MULTILINE)
 
@@ -225,24 +219,21 @@ def spark_source(frame: Frame) -> Source:
             wanted = frame.select(*(column(name) for name in (*coded, *kept)))
             return wanted.toArrow().to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
 
-    def sums(columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table:
-        return _sums(frame, columns, part, keys, few=few)
-
-    return Source("the Spark data frame", tuple(frame.columns), read, sums=sums, cluster=frame)
+    return Source("the Spark data frame", tuple(frame.columns), read, cluster=frame)
 
 
-def _sums(frame: Frame, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table:
+def sums_there(frame: Frame, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table:
     """Distinct keys with the sum of their weights. `few`: rows take few distinct values, so Spark counts them first
-    and `part` sees every value once."""
+    and `part` sees every value once. More than BLOCK keys would be a copy of the table, not its counts."""
     rows = grouped(frame, columns) if few else frame.select(*plain_columns(columns))
     names = [f"c{i}" for i in range(len(columns))]
     with clear_errors():
         parts = map_in_arrow(rows, _summing(part, list(columns), names, keys), keys)
         total = parts.groupBy(*keys.names[:-1]).agg(F.sum(WEIGHT).alias(WEIGHT))
-        table = total.limit(MOST_GROUPS + 1).toArrow()
-    if table.num_rows > MOST_GROUPS:
+        table = total.limit(BLOCK + 1).toArrow()
+    if table.num_rows > BLOCK:
         raise InputError(
-            f"{', '.join(columns)} take more than {MOST_GROUPS:,} distinct combinations of values: are there numbers "
+            f"{', '.join(columns)} take more than {BLOCK:,} distinct combinations of values: are there numbers "
             "or identifiers among them?",
             next=f"Bin them with given edges ({option('--bins COL=EDGES', 'bins={column: [edges]}')}) or leave them "
             "out.",
@@ -256,8 +247,8 @@ def _summing(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             with worker_errors():
-                weights = weights_of(batch)
-                found = part(pa.RecordBatch.from_arrays([batch.column(n) for n in names], names=columns), weights)
+                rows = pa.RecordBatch.from_arrays([batch.column(n) for n in names], names=columns)
+                found = part(rows, 0, weights_of(batch))
             yield from found.cast(keys).to_batches()
 
     return run

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import At, DataError
 from sfumato.libraries import pyarrow
+from sfumato.sources.arrow import text_bytes
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
 from sfumato.sources.places import Where, opened, size_of
 from sfumato.sources.source import Source
@@ -261,9 +262,5 @@ def _formulas(column: pa.Array) -> pa.Array:
 
 def _first_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
     """The first byte of every cell; of an empty one that of the next, which only makes for a second look."""
-    kind = np.dtype(np.int64 if column.type == pa.large_string() else np.int32)
-    offsets = np.frombuffer(column.buffers()[1], kind)[column.offset : column.offset + len(column) + 1]
-    held = column.buffers()[2]
-    if held is None or not held.size:
-        return np.zeros(0, np.uint8)
-    return np.take(np.frombuffer(held, np.uint8), offsets[:-1], mode="clip")
+    ends, held = text_bytes(column)
+    return np.take(held, ends[:-1], mode="clip") if held.size else held

@@ -7,9 +7,11 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from itertools import islice
+from typing import Protocol
 
 from sfumato.errors import InputError, option, unknown
 from sfumato.libraries import charset_normalizer
@@ -42,16 +44,6 @@ OTHER_SCRIPTS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "bi
 READING = ("na", "counts", "delimiter", "encoding", "decimal", "dates", "sheet")  # what `open_source` can be told
 
 
-def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a form or a command line says about reading, as `open_source` has it; empty fields are found out.
-
-    >>> reading_of({"delimiter": "tab", "encoding": "", "secret": "sex"})
-    {'delimiter': '\\t'}
-    """
-    out = {name: given[name] for name in READING if given.get(name)}
-    return out | {"delimiter": "\t"} if out.get("delimiter") in ("\\t", "tab") else out
-
-
 class Readable(Protocol):
     """A file of Arrow, a pipe, or a stream of Python."""
 
@@ -61,15 +53,21 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a caller knows about a file; None is found out."""
+    """What a caller knows about a file; None is found out.
 
-    delimiter: str | None = None
+    >>> Said("tab").delimiter
+    '\\t'
+    """
+
+    delimiter: str | None = None  # a tab has a name, as it is hard to type
     encoding: str | None = None
     na: tuple[str, ...] | None = None
     decimal: str | None = None
     dates: str | None = None
 
     def __post_init__(self) -> None:
+        if self.delimiter in ("tab", "\\t"):
+            object.__setattr__(self, "delimiter", "\t")
         if self.decimal is not None and self.decimal not in BY_MARK:
             raise InputError(f"the mark of decimals is . or , and not {self.decimal!r}.")
         if self.dates is not None and self.dates not in DATES:
@@ -258,24 +256,16 @@ def _by_header(text: str, own: str) -> str:
 
 def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
     """The first records as they are read, the header in front; comments and the last one, which may be cut, are not."""
-    found = list(_parsed(text, delimiter))
+    found = list(islice(_parsed(text, delimiter), LOOKING.records + 1))
     if not ended and len(found) > 2 and len(found) <= LOOKING.records:
         del found[-1]
     return found or [[]]
 
 
 def _parsed(text: str, delimiter: str) -> Iterator[list[str]]:
-    lines: Iterable[str] = io.StringIO(text, newline="")
-    rows = csv.reader(lines, delimiter=delimiter)
-    width, told = None, 0
-    try:
-        for row in rows:
-            if not row or (width is not None and row[0].startswith(COMMENT) and len(row) != width):
-                continue
-            width = width or len(row)
-            yield row
-            told += 1
-            if told > LOOKING.records:
-                return
-    except csv.Error:
-        return
+    width = None
+    with suppress(csv.Error):
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if row and (width is None or len(row) == width or not row[0].startswith(COMMENT)):
+                width = width or len(row)
+                yield row

@@ -21,24 +21,22 @@ from sfumato.sources.delimited import csv_source
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import (
-    DELIMITERS,
-    PACKINGS,
+    TEXT_FORMS,
     Where,
     below,
     files_below,
     kind_of,
     opened,
-    packing_of,
     size_of,
     suffix_of,
+    text_forms,
 )
 from sfumato.sources.source import BATCH_ROWS, Source, table_source
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
-OTHERS = {".txt": ",", ".dat": ",", ".psv": "|", ".tab": "\t"}  # read, but not written
-TEXT = DELIMITERS | {f"{kind}{packed}": mark for kind, mark in OTHERS.items() for packed in PACKINGS}
+TEXT = TEXT_FORMS | text_forms({".txt": ",", ".dat": ",", ".psv": "|", ".tab": "\t"})  # read, but not written
 KNOWN = (
     ".csv, .tsv or .txt (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, .xlsx or .ods, .dta, .sav or .sas7bdat"
 )
@@ -66,7 +64,7 @@ def file_source(where: Where, said: Said, sheet: str | None = None) -> Source:
             return statistical_source(where, said.encoding, said.na)
         if suffix == ".parquet":
             return _parquet_source([FilePart.of(where, where.name, {})], where)
-        return csv_source(where, TEXT[suffix], packing_of(suffix), said)
+        return csv_source(where, *TEXT[suffix], said)
     except OSError as error:
         raise InputError(f"could not be read: {error.strerror or 'the file is damaged'}", where=where) from None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +15,9 @@ from sfumato.alphabet import Column, Floats, Ints, Label, spelled
 from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
 from sfumato.sources.arrow import as_labels, encode_column, numbers_of, plain_numbers
-from sfumato.tolerances import ROWS_AT_ONCE
 
 FEW_NUMBERS = 20  # distinct numbers up to which each stays a label of its own
 USUAL_BINS = 5  # that numbers are cut into when nobody says how
-MOST_DIGITS = 17  # of a float
 CODE = r"^[+-]?0[0-9]"  # numbers with leading zeros are codes
 
 
@@ -82,7 +82,7 @@ def round_edges(values: Floats, counts: Ints) -> Floats:
     """Edges of about USUAL_BINS bins with about equally many rows, in few digits."""
     exact = quantiles(values, counts, USUAL_BINS)
     held = np.histogram(values, [-np.inf, *exact, np.inf], weights=counts)[0]
-    for digits in range(1, MOST_DIGITS):
+    for digits in range(1, sys.float_info.dig + 1):
         edges = np.array([float(np.format_float_scientific(x, digits - 1)) for x in exact])
         if np.all(np.diff(edges) > 0):
             now = np.histogram(values, [-np.inf, *edges, np.inf], weights=counts)[0]
@@ -108,26 +108,14 @@ def with_numbers(values: Floats, counts: Ints, x: Floats) -> tuple[Floats, Ints]
 
 def value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
     """Every finite value of a numeric column with its count, in order."""
-    if source.sums is not None:
-        return _value_counts_there(source, name)
-    values, counts = np.zeros(0), np.zeros(0, np.int64)
-    first_row = 0
-    for batch in source.batches([name]):
-        x = numbers_of(batch.column(name), name, first_row)
-        first_row += batch.num_rows
-        values, counts = with_numbers(values, counts, x)
-    return values, counts
-
-
-def _value_counts_there(source: Source, name: str) -> tuple[Floats, Ints]:
-    """The same of rows that live on a cluster."""
-    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
-        x = numbers_of(batch.column(name), name, 0)
+    def part(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> pa.Table:
+        x = numbers_of(batch.column(name), name, first_row) + 0.0  # there is one zero
         finite = np.isfinite(x)
-        return pa.table({"x": x[finite], "n": weights[finite]})
+        held = np.unique(x[finite], return_counts=True) if weights is None else (x[finite], weights[finite])
+        return pa.table([*map(pa.array, held)], names=["x", "n"])
 
-    assert source.sums is not None
-    found = source.sums([name], part, pa.schema([("x", pa.float64()), ("n", pa.int64())]), few=True).sort_by("x")
+    keys = pa.schema([("x", pa.float64()), ("n", pa.int64())])
+    found = source.summed([name], part, keys, few=True).sort_by("x")
     return np.asarray(found.column("x")), np.asarray(found.column("n"))
 
 
@@ -164,64 +152,39 @@ Rules = Mapping[str, Floats | str]  # for some columns: the inner edges of its b
 
 def grouped(source: Source, names: list[str], rules: Rules, missing: str) -> pa.Table:
     """Distinct combinations with their counts: columns k0, k1, … in the order of the names, and 'n'."""
-    if source.sums is not None:
-        return _grouped_there(source, names, rules, missing)
-    parts: list[pa.Table] = []
-    first_row = pending = 0
-    for batch in source.batches(names):
-        labels = [_labels(batch.column(n), n, rules.get(n), missing == "refuse", first_row) for n in names]
-        parts.append(_counted(pa.table(labels, names=keys(names)), len(names)))
-        pending += parts[-1].num_rows
-        first_row += batch.num_rows
-        if pending > ROWS_AT_ONCE:
-            parts = [_merged(parts, names)]
-            pending = parts[0].num_rows
-    return _merged(parts, names)
-
-
-def _grouped_there(source: Source, names: list[str], rules: Rules, missing: str) -> pa.Table:
-    """The same counts of rows that live on a cluster."""
     kinds = [pa.string() if isinstance(rules.get(n, ""), str) else pa.int32() for n in names]
     schema = pa.schema([*zip(keys(names), kinds, strict=True), ("n", pa.int64())])
 
-    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
-        labels = [_labels(batch.column(n), n, rules.get(n), missing == "refuse", 0) for n in names]
-        table = pa.table([*labels, pa.array(weights)], names=schema.names)
-        return _as_text(table.group_by(schema.names[:-1], use_threads=False).aggregate([("n", "sum")]), len(names))
+    def part(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> pa.Table:
+        labels = [_labels(batch.column(n), n, rules.get(n), missing == "refuse", first_row) for n in names]
+        table = pa.table(labels, names=keys(names))
+        if weights is None:
+            counted = table.group_by(keys(names), use_threads=False).aggregate([([], "count_all")])
+        else:
+            weighed = table.append_column("n", pa.array(weights))
+            counted = weighed.group_by(keys(names), use_threads=False).aggregate([("n", "sum")])
+        plain = [c.cast(kind) for c, kind in zip(counted.columns, schema.types, strict=True)]  # no dictionaries, of
+        return pa.table(plain, names=schema.names)  # which every batch may have another
 
-    assert source.sums is not None
-    found = source.sums(names, part, schema, few=not rules)
+    found = source.summed(names, part, schema, few=not rules, check=partial(_check_distinct, names))
     if not found.num_rows:
         raise DataError("has no rows: there is nothing to tabulate or release", where=source.name)
-    return _merged([found], names)
+    _check_distinct(names, found)
+    return found
 
 
-def keys(names: list[str]) -> list[str]:
-    return [f"k{i}" for i in range(len(names))]
-
-
-def _counted(table: pa.Table, size: int) -> pa.Table:
-    found = table.group_by(table.column_names[:size], use_threads=False).aggregate([([], "count_all")])
-    return _as_text(found, size)
-
-
-def _as_text(table: pa.Table, size: int) -> pa.Table:
-    """Group columns as plain text, so that counts of different batches can be put together."""
-    text = [c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for c in table.columns[:size]]
-    return pa.table([*text, table.columns[size]], names=[*table.column_names[:size], "n"])
-
-
-def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
-    held = keys(names)
-    out = pa.concat_tables(parts).group_by(held, use_threads=False).aggregate([("n", "sum")])
-    for key, name in zip(held, names, strict=True):
-        distinct = pc.count_distinct(out.column(key), mode="all").as_py()
+def _check_distinct(names: list[str], found: pa.Table) -> None:
+    for key, name in zip(keys(names), names, strict=True):
+        distinct = pc.count_distinct(found.column(key), mode="all").as_py()
         if distinct > MOST_DISTINCT:
             raise InputError(
                 f"has more than {MOST_DISTINCT:,} distinct values ({distinct:,} so far): is it a number or an "
                 "identifier?", next=f"Bin it ({binned(name)}) or leave it out.", where=At(name),
             )
-    return out.rename_columns([*held, "n"])
+
+
+def keys(names: list[str]) -> list[str]:
+    return [f"k{i}" for i in range(len(names))]
 
 
 def _labels(values: pa.Array, name: str, rule: Floats | str | None, refuse: bool, first_row: int) -> pa.Array:

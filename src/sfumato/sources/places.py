@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
@@ -148,7 +149,15 @@ def below(where: Where, parts: tuple[str, ...]) -> Where:
 
 
 PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}  # suffix → Arrow's name
-DELIMITERS = {f"{kind}{packed}": mark for kind, mark in ((".csv", ","), (".tsv", "\t")) for packed in PACKINGS}
+
+
+def text_forms(marks: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
+    """(delimiter, packing) of text by its suffix, packed or not."""
+    packed = PACKINGS.items()
+    return {f"{kind}{suffix}": (mark, packing) for kind, mark in marks.items() for suffix, packing in packed}
+
+
+TEXT_FORMS = text_forms({".csv": ",", ".tsv": "\t"})  # those that are written
 
 
 def suffix_of(path: Where) -> str:
@@ -161,12 +170,3 @@ def suffix_of(path: Where) -> str:
     parts = [s.lower() for s in path.suffixes]
     packed = parts[-1:] and parts[-1] in PACKINGS
     return "".join(parts[-2:]) if packed else "".join(parts[-1:])
-
-
-def packing_of(suffix: str) -> str | None:
-    """Arrow's name for how a CSV file is packed, or None.
-
-    >>> packing_of(".csv.zst"), packing_of(".csv")
-    ('zstd', None)
-    """
-    return PACKINGS.get("." + suffix.rpartition(".")[2])

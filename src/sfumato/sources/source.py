@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
+from sfumato.tolerances import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -27,7 +27,8 @@ BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough 
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
 Metadata = Mapping[bytes, bytes]
 DATASET = ("pyarrow._dataset", "Dataset")  # known by its name: its module is loaded by whoever has one
-Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
+Part = Callable[[pa.RecordBatch, int, Ints | None], pa.Table]  # (rows, number of the first, how often each occurs where
+# that is not once) → keys and their weights n
 Frame: TypeAlias = Any  # of a library that is not imported for it: pandas, Polars, Spark
 
 
@@ -65,12 +66,6 @@ class ArrowStream(Protocol):
 TableLike: TypeAlias = "Source | Place | str | os.PathLike[str] | ArrowStream | pa.Table"  # what open_source takes
 
 
-class Sums(Protocol):
-    """How rows on a cluster are summed up there: keys with their weights."""
-
-    def __call__(self, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table: ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """Rows by column name. `read(coded, kept)` gives batches: coded columns as text or dictionaries where the
@@ -86,8 +81,7 @@ class Source:
     metadata: Metadata = field(default_factory=dict)
     rows: int | None = None  # how many there are, where that is known before reading
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
-    sums: Sums | None = None  # where rows live on a cluster
-    cluster: Frame = None  # the cluster's own frame
+    cluster: Frame = None  # the frame of a cluster on which the rows live
     reading: Meaning = VERBATIM  # what the text of coded columns means
 
     def __post_init__(self) -> None:
@@ -113,6 +107,24 @@ class Source:
         if not rows:
             raise DataError("has no rows: there is nothing to tabulate or release", where=self.name)
 
+    def summed(
+        self, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool,
+        check: Callable[[pa.Table], None] = lambda table: None,
+    ) -> pa.Table:
+        """Distinct keys with the sums of their weights n, which `part` makes of batches, where the rows are, which are
+        `few` different ones or many. What there is so far passes `check` before it grows further."""
+        if self.cluster is not None:
+            return sources.sums_there(self.cluster, columns, part, keys, few=few)
+        held: list[pa.Table] = []
+        row = 0
+        for batch in self.batches(columns):
+            held.append(part(batch, row, None))
+            row += batch.num_rows
+            if sum(table.num_rows for table in held) > ROWS_AT_ONCE:
+                held = [_added_up(held, keys.names)]
+                check(held[0])
+        return _added_up(held, keys.names)
+
     def _meant(self, batch: pa.RecordBatch, coded: set[str]) -> pa.RecordBatch:
         names = batch.schema.names
         held = zip(names, batch.columns, strict=True)
@@ -136,6 +148,21 @@ class Source:
                 next="How a private table is read must not rest on its rows, as one of them could change it: say so "
                 f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
             )
+
+    def check_release(
+        self, read: Collection[str], keep: str | Sequence[str], private: Collection[str], named: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """The columns that pass untouched: there, each once, and none of those that are protected. Those that are read
+        may be, and all that are named otherwise are there."""
+        self.check_reading(read)
+        self.find(*named)
+        names = [keep] if isinstance(keep, str) else list(keep)
+        for name in self.find(*names):
+            if name in private:
+                raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
+        if len(set(names)) != len(names):
+            raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
+        return tuple(names)
 
     def watched(self, tell: Callable[[int], None]) -> Source:
         """The same source, telling how many rows have been read in each pass."""
@@ -165,6 +192,12 @@ class Source:
             return self
         table = pa.Table.from_batches(list(self.batches(columns)))
         return replace(table_source(table, self.name), reading=Meaning(guessed=self.reading.guessed))
+
+
+def _added_up(tables: list[pa.Table], names: list[str]) -> pa.Table:
+    """Distinct keys with the sums of their weights, which are in the last column."""
+    *keys, weight = names
+    return pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate([(weight, "sum")]).rename_columns(names)
 
 
 def open_source(
@@ -207,17 +240,6 @@ def open_source(
         next="Give a path to a .csv, .tsv or .parquet file or to a folder of Parquet files, a pandas or Polars frame, "
         "an Arrow table, batch, reader or dataset, a DuckDB relation or a Spark data frame.",
     )
-
-
-def kept_columns(keep: str | Sequence[str], source: Source, private: Collection[str]) -> tuple[str, ...]:
-    """The columns that pass untouched: there, each once, and none of those that are protected."""
-    names = [keep] if isinstance(keep, str) else list(keep)
-    for name in source.find(*names):
-        if name in private:
-            raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
-    if len(set(names)) != len(names):
-        raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
-    return tuple(names)
 
 
 def table_source(table: pa.Table, name: str = "the table") -> Source:
@@ -264,11 +286,6 @@ def _dataset_source(dataset: Dataset) -> Source:
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)
 
 
-def _found_in(module: str, name: str) -> Callable[[Frame], Source]:
-    """A function of a module that knows sources already: it is loaded when it is needed."""
-    return lambda source: getattr(importlib.import_module(f"sfumato.sources.{module}"), name)(source)
-
-
 def _of_package(*names: str) -> Callable[[object], bool]:
     return lambda source: any(k.__module__.split(".")[0].lstrip("_") in names for k in type(source).mro())
 
@@ -279,9 +296,9 @@ OPENERS: tuple[tuple[Callable[[object], bool], Callable[[Frame], Source]], ...] 
     (lambda x: isinstance(x, pa.RecordBatch), _batch_source),
     (lambda x: isinstance(x, pa.RecordBatchReader), _reader_source),
     (lambda x: any((k.__module__, k.__name__) == DATASET for k in type(x).mro()), _dataset_source),
-    (_of_package("pyspark"), _found_in("data_frames", "spark_source")),
-    (_of_package("duckdb"), _found_in("data_frames", "relation_source")),
-    (_of_package("pandas", "polars", "modin", "cudf"), _found_in("data_frames", "frame_source")),
+    (_of_package("pyspark"), lambda x: sources.spark_source(x)),
+    (_of_package("duckdb"), lambda x: sources.relation_source(x)),
+    (_of_package("pandas", "polars", "modin", "cudf"), lambda x: sources.frame_source(x)),
     (lambda x: hasattr(x, "__arrow_c_stream__"),  # taken as one that can be read once
      lambda x: _reader_source(pa.RecordBatchReader.from_stream(x), f"the {type(x).__name__}")),
 )

@@ -16,11 +16,11 @@ from sfumato.errors import spelled as spelled_for
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
 from sfumato.sources.grouping import automatic_edges, bin_edges, grouped, keys
+from sfumato.tolerances import BLOCK
 
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
-MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
 Rare = float | Mapping[str, float] | None
@@ -33,7 +33,7 @@ Labels = Mapping[str, Sequence[object] | Column] | None
 def tabulate(
     source: TableLike, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
     bins: Bins = None, automatic: bool = False, rare: Rare = None, other: str = "other", unseen: Unseen = None,
-    labels: Labels = None, limit: int = MOST_CELLS, na: str | Iterable[str] | None = None, counts: str | None = None,
+    labels: Labels = None, limit: int = BLOCK, na: str | Iterable[str] | None = None, counts: str | None = None,
 ) -> Joint:
     """The joint counts of secret and useful columns, in one pass over any source (two for quantile bins).
 
@@ -58,7 +58,7 @@ def tabulate(
     """
     opened = open_source(source, na=na, counts=counts)
     secrets, usefuls = _names(secret, "secret", opened), _names(useful, "useful", opened)
-    names = [*secrets, *usefuls]
+    names, bins, labels = [*secrets, *usefuls], bins or {}, labels or {}
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
         raise InputError("missing must be 'category' or 'refuse'", value=missing)
@@ -67,29 +67,26 @@ def tabulate(
             if name not in names:
                 known = ", ".join(names)
                 raise InputError(f"{what} names {name!r}, which is neither secret nor useful ({known}).")
-    _check_fixed(labels or {}, bins or {}, rare)
-    rules, found = _rules(opened, names, {**(bins or {}), **_ruled(labels or {})}, labels or {}, automatic)
+    _check_fixed(labels, bins, rare)
+    rules, found = _rules(opened, names, {**bins, **_ruled(labels)}, labels, automatic)
     groups = grouped(found, names, rules, missing)
     rows = groups.column("n").to_numpy()
     columns, codes = {}, {}
     for key, name in zip(keys(names), names, strict=True):
         held, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
-        if labels is not None and name in labels:
+        if name in labels:
             columns[name], codes[name] = _fixed(name, labels[name], held, unseen)
         else:
             columns[name], codes[name] = _coded(name, held, rows, rules.get(name), least, other)
     columns = catching(columns, unseen)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
     _check_size(s, u, limit, int(rows.sum()), opened.name)
-    table = np.zeros(s.size * u.size, np.int64)
-    at = np.zeros(len(rows), np.int64)
-    for name in names:
-        at = at * columns[name].size + codes[name]
-    np.add.at(table, at, rows)
-    cut = [n for n, rule in (bins or {}).items() if not isinstance(rule, (int, str))]
+    at = np.ravel_multi_index([codes[name] for name in names], [columns[name].size for name in names])
+    table = np.bincount(at, rows, s.size * u.size).astype(np.int64)
+    cut = [n for n, rule in bins.items() if not isinstance(rule, (int, str))]
     edges = [n for n in cut if None not in columns[n].labels]
-    learned = tuple(n for n in names if n not in edges and n not in (labels or {}))
-    found_out = tuple(map(spelled_for, (*opened.said, *_cut(rules, bins or {}))))
+    learned = tuple(n for n in names if n not in edges and n not in labels)
+    found_out = tuple(map(spelled_for, (*opened.said, *_cut(rules, bins))))
     return Joint.from_counts(table.reshape(s.size, u.size), s, u, learned=learned, notes=found_out)
 
 
@@ -100,7 +97,7 @@ def _rules(
     for rule in bins.values():
         if isinstance(rule, str) and rule not in DATE_PARTS:
             raise unknown("a part of dates", rule, DATE_PARTS)
-    free = [n for n in names if n not in bins and n not in labels] if automatic and source.sums is None else []
+    free = [n for n in names if n not in bins and n not in labels] if automatic and source.cluster is None else []
     if free or any(isinstance(b, int) for b in bins.values()):
         source = source.settled(names)
     told: dict[str, Floats | str] = {

@@ -15,7 +15,7 @@ from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError, spelled
 from sfumato.ledgers import Ledger
-from sfumato.ledgers.booking import account_text
+from sfumato.ledgers.ledger import account_text
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
 from sfumato.releasing.files import Files
@@ -25,7 +25,7 @@ from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
-from sfumato.sources.dialect import reading_of
+from sfumato.sources.dialect import READING
 from sfumato.studio.analysis import Analysis
 from sfumato.studio.cards import Card, Roles, cards_of, command, design_of, python
 from sfumato.studio.levels import Levels, guessed_from, of_before, shown
@@ -82,7 +82,7 @@ class Desk:
 
     def open(self, path: str, name: str, reading: Asked) -> Record:
         """Read a table once, and say what its columns are."""
-        opened = open_source(Path(path), **reading_of(reading))
+        opened = open_source(Path(path), **{name: reading[name] for name in READING if reading.get(name)})
         opened = replace(opened, name=name)
         heard = Heard(self.tell)
         with heard.step(f"reading {name}", opened.expected, rows=True) as told:
@@ -198,8 +198,7 @@ class Desk:
         """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
         plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
-        files = Files.beside(Path(out), tables=True)
-        files.check([plan.source.path], force=bool(more.get("force")))
+        files = Files.beside(Path(out), tables=True, inputs=[plan.source.path], force=bool(more.get("force")))
         account = _account(more)
         said = self.said(choice, epsilon, Path(out).name, more, table)
         told = {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}  # to readers

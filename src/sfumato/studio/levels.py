@@ -22,7 +22,7 @@ from sfumato.estimation.models import summed
 from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
-from sfumato.ledgers.booking import counted
+from sfumato.ledgers.persons import counted
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of

@@ -22,6 +22,7 @@ from sfumato.errors import FileFormatError, InputError, OutputError
 from sfumato.estimation import estimate
 from sfumato.ledgers.entries import writing
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.file import encoded
 from sfumato.releasing.files import Files
 from sfumato.tolerances import BUSY
 
@@ -183,10 +184,10 @@ def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, f
     mechanism.save(Path(str(mechanism_beside(to))), force=force)
 
     def described(size: int) -> bytes:
-        return manifest_of(
-            mechanism, rows=table.num_rows, columns=columns, decode="symbols", engine=ENGINE, randomness=RANDOMNESS,
-            size=size,
-        ).encoded()
+        return encoded(manifest_of(
+            mechanism, mechanism.checksum, rows=table.num_rows, columns=columns, decode="symbols", engine=ENGINE,
+            randomness=RANDOMNESS, size=size,
+        ))
 
     Files.beside(to, mechanism=False, report=False).publish(table, described, force=force)
     return to

@@ -12,7 +12,6 @@ import numpy as np
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Law, Unary
-from sfumato.mechanism.law import scale
 from sfumato.optimise.arrays import DUST, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
@@ -62,7 +61,7 @@ class Goal:
         of `_bits`, because two bits of one answer are independent given the input.
         """
         if isinstance(law, Unary):
-            return float(np.diag(self.cost) @ (_bits(law, self.p) + self.p) - self.own)
+            return float(np.diag(self.cost) @ (_bits(*law.chances, self.p) + self.p) - self.own)
         rows = law.matrix()
         return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
@@ -165,15 +164,12 @@ def closed_errors(law: Law, joint: Joint, reads: str) -> dict[str, float] | None
     """n times the mean variance of what a reader looks at (see `codes_of`), or None where there is no closed form."""
     seen, tables = _tables(joint, reads)
     if isinstance(law, Unary):
-        bits = _bits(law, seen).sum()
+        bits = _bits(*law.chances, seen).sum()
         return {name: float((bits + 1 - (p**2).sum()) / p.size) for name, p in tables.items()}
     if not isinstance(law, Cells):
         return None
-    total, r, k = scale(law.bits), law.rows, law.useful
-    own = law.truth - law.same_secret - law.same_useful + law.neither
-    s, u = own + (law.same_secret - law.neither) * k, own + (law.same_useful - law.neither) * r
-    a, b, c = (_inverse_square(float(x) / total) for x in (s, u, own))
-    return {name: _cells_error(name, p, a, b, c, r, k) for name, p in tables.items()}
+    a, b, c = map(_inverse_square, law.spectrum)
+    return {name: _cells_error(name, p, a, b, c, law.rows, law.useful) for name, p in tables.items()}
 
 
 def untouched_errors(joint: Joint, reads: str) -> dict[str, float]:
@@ -188,9 +184,8 @@ def _tables(joint: Joint, reads: str) -> tuple[Floats, dict[str, Floats]]:
     return seen, {name: np.asarray(np.bincount(code, seen), np.float64) for name, code in codes.items()}
 
 
-def _bits(law: Unary, p: Floats) -> Floats:
+def _bits(on: float, off: float, p: Floats) -> Floats:
     """c(x) = [p on(1 − on) + (1 − p) off(1 − off)] / (on − off)²: what the bit of each cell adds to a variance."""
-    on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
     if on - off <= DUST:
         return np.full(p.shape, math.inf)
     return np.asarray((p * on * (1 - on) + (1 - p) * off * (1 - off)) / (on - off) ** 2)

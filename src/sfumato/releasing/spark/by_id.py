@@ -15,7 +15,7 @@ protected is refused where its plan or its folders say so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -30,8 +30,8 @@ from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering
 from sfumato.releasing.spark.answering import BUCKETS, PIECES, exchanged
-from sfumato.releasing.spark.reading import Opened, RowsRead, answer_schema, job_of, looked_at, rows_of, shuffle_parts
-from sfumato.releasing.spark.tasks import Batches, Job, PlacedDraws
+from sfumato.releasing.spark.reading import RowsRead, answer_schema, job_of, looked_at, rows_of, shuffle_parts
+from sfumato.releasing.spark.tasks import Batches, Job, Opened, PlacedDraws, Write
 from sfumato.sources.data_frames import column, map_in_arrow
 from sfumato.tolerances import ROWS_AT_ONCE
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from sfumato.sources.source import Frame
 
 TOLD = pa.schema([*PIECES, ("file", pa.string()), ("count", pa.int64()), ("names", pa.int64())])
-
-Write = Callable[[Batches], Batches]  # rows into a file, and what is told of it
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
 CLOCK = re.compile(r"\b(now|current_timestamp|current_date|current_time|localtimestamp|curdate|unix_timestamp)\(\s*\)")

@@ -20,7 +20,6 @@ from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, tasks
 from sfumato.releasing.spark.answering import PIECES, cut, exchanged, joined
 from sfumato.releasing.spark.reading import (
-    Opened,
     answer_keys,
     answer_schema,
     encoded,
@@ -28,14 +27,12 @@ from sfumato.releasing.spark.reading import (
     rows_of,
     shuffle_parts,
 )
-from sfumato.releasing.spark.tasks import Batches, Job
+from sfumato.releasing.spark.tasks import Batches, Job, Opened, Write
 from sfumato.sources.data_frames import WEIGHT, map_in_arrow
+from sfumato.tolerances import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
-
-Write = Callable[[Batches], Batches]  # rows into a file, and what is told of it
-
 
 def moves(flow: Flow) -> bool:
     """Whether equal rows are few; where nothing is kept of one mechanism's inputs, they are many, and counted."""
@@ -154,7 +151,6 @@ def _as_codes(batches: Batches) -> Batches:
 
 
 FEW_SENT = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
-ROWS_FOR_A_TASK = 1 << 20  # rows that are worth a task of their own
 
 
 def few(flow: Flow) -> bool:
@@ -169,7 +165,7 @@ def _dealt_out(flow: Flow, write: Write, told: pa.Schema) -> pa.Table:
     codes, counts = _inputs(flow)
     if not len(codes):
         return told.empty_table()
-    parts = min(shuffle_parts(flow), -(-int(counts.sum()) // ROWS_FOR_A_TASK))
+    parts = min(shuffle_parts(flow), -(-int(counts.sum()) // ROWS_AT_ONCE))
     keys = answer_keys(flow)
     answers = _dealt(flow, parts, partial(_draw_shares, job_of(flow), codes, counts, parts), _tallies(keys))
     totals = _summed(answers, keys).sort_by([(k, "ascending") for k in keys])
@@ -179,10 +175,7 @@ def _dealt_out(flow: Flow, write: Write, told: pa.Schema) -> pa.Table:
 def _inputs(flow: Flow) -> tuple[Ints, Ints]:
     """The distinct inputs with their numbers of rows, in ascending order."""
     found = encoded(flow).toArrow()
-    codes, inverse = np.unique(np.asarray(found.column("x0"), np.int64), return_inverse=True)
-    counts = np.zeros(len(codes), np.int64)
-    np.add.at(counts, inverse, np.asarray(found.column(WEIGHT), np.int64))
-    return codes, counts
+    return tasks.summed(*(np.asarray(found.column(name), np.int64) for name in ("x0", WEIGHT)))
 
 
 def _dealt(flow: Flow, parts: int, work: Callable[[Batches], Batches], schema: pa.Schema) -> pa.Table:

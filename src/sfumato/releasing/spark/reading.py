@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from sfumato.errors import At, DataError, InputError
 from sfumato.libraries import spark_functions as F
 from sfumato.libraries import spark_types as T
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark.tasks import NUMBER, Batches, Job, coded_apart, encode
+from sfumato.releasing.spark.tasks import NUMBER, Job, Opened, coded_apart, encode
 from sfumato.sources.data_frames import WEIGHT, column, grouped, map_in_arrow
 from sfumato.sources.source import BATCH_ROWS
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from sfumato.sources.source import Frame
 
-Opened = Callable[[Batches], Batches]
 SPELLED = (
     "string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date",
     "timestamp", "timestamp_ntz", "binary", "void",
@@ -38,7 +37,7 @@ SPELLED = (
 
 def job_of(flow: Flow, *, numbered: bool = False) -> Job:
     """What the workers must know of a release; `numbered` rows have a number in files."""
-    record = msgspec.json.encode(flow.mechanism.record)
+    record = msgspec.json.encode(flow.checked.record)
     guessed = any(c.role == "guess" for c in flow.drawer.decoder.columns)
     inputs = len(coded_apart(flow.mechanism))
     decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
@@ -62,7 +61,7 @@ class RowsRead:
 
     @property
     def opened(self) -> Opened:
-        """What a worker does to get, from batches of the frame, those of the rows."""
+        """How a worker gets at the rows."""
         return iter if self.scan is None else self.scan.read
 
     @property

@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +23,6 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 
 from sfumato.atomic import (
     ELSEWHERE,
@@ -39,13 +37,14 @@ from sfumato.atomic import (
 from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
 from sfumato.libraries import pyspark
+from sfumato.mechanism.file import encoded
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import by_id, by_value
 from sfumato.releasing.spark.by_id import check_order, check_repeatable
 from sfumato.releasing.spark.reading import as_columns, check_kinds, output_names
 from sfumato.releasing.spark.tasks import Batches
+from sfumato.releasing.writing import ParquetOutput, output
 from sfumato.sources.data_frames import clear_errors, worker_errors
-from sfumato.tolerances import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
@@ -101,7 +100,7 @@ def _check_target(target: Path, frame: Frame, *, force: bool) -> None:
 
 
 def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
-    with drafts([target, target], FolderDraft.beside) as (parts, whole):  # the former is never named
+    with drafts([(target, partial(FolderDraft.beside, target))] * 2) as (parts, whole):  # the former is never named
         staging, write = parts.hidden, partial(_write, str(parts.hidden), output_names(flow))
         told = by_id.written(flow, partial(_write_part, write)) if flow.id else by_value.written(flow, write, WRITTEN)
         total = int(np.asarray(told.column(1)).sum())
@@ -116,8 +115,9 @@ def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
                 )
             os.rename(staging / name, whole.hidden / f"part-{at:05}.parquet")
         manifest = flow.manifest(total, engine="spark")
-        with drafts([manifest_path(target)], FileDraft.beside) as (note,):
-            note.fill(manifest.encoded())
+        beside = manifest_path(target)
+        with drafts([(beside, partial(FileDraft.beside, beside))]) as (note,):
+            note.fill(encoded(manifest))
             publish_all([note, whole], replace=force)
     return Written(target, total, manifest)
 
@@ -135,32 +135,18 @@ def _write_part(write: partial[Batches], batches: Batches) -> Batches:
 
 def _write(staging: str, names: list[tuple[str, str]], batches: Batches) -> Batches:
     """In a worker: rows into a file of this attempt's own, its name told only when it is safely on the disk."""
-    name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
-    path = Path(staging, name)
-    with worker_errors(), as_output_error(Path(staging)):
-        for group in _row_groups(batches):
-            part = pa.table([group.column(i) for i, _ in names], names=[n for _, n in names])
-            writer = writer or parquet.ParquetWriter(str(path), part.schema)
-            writer.write_table(part)
-            rows += part.num_rows
-        if writer is not None:
-            writer.close()
-            with open(path, "rb") as file:
+    path, rows = Path(staging, f"{secrets.token_hex(16)}.parquet"), 0
+    with worker_errors():
+        with output(ParquetOutput, lambda name: pa.OSFile(str(path), "wb"), Path(staging)) as write:
+            for batch in batches:
+                columns = [batch.column(inner) for inner, _ in names]
+                write(pa.RecordBatch.from_arrays(columns, names=[name for _, name in names]))
+                rows += batch.num_rows
+        if rows:
+            with as_output_error(Path(staging)), open(path, "rb") as file:
                 os.fsync(file.fileno())
     if rows:
-        yield pa.record_batch({"file": [name], "rows": [rows]}, schema=WRITTEN)
-
-
-def _row_groups(batches: Batches) -> Iterator[pa.Table]:
-    """Batches gathered to row groups of ROWS_AT_ONCE."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= ROWS_AT_ONCE:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        yield pa.record_batch({"file": [path.name], "rows": [rows]}, schema=WRITTEN)
 
 
 def _to_url(flow: Flow, rows: Frame, url: str, *, force: bool) -> Written:
@@ -175,7 +161,7 @@ def _to_url(flow: Flow, rows: Frame, url: str, *, force: bool) -> Written:
         raise OutputError("exists", next=OTHERWISE, where=url) from None
     written = session.read.parquet(url).count()
     manifest = flow.manifest(written, engine="spark")
-    note = session.createDataFrame([(manifest.encoded().decode(),)], "value string")
+    note = session.createDataFrame([(encoded(manifest).decode(),)], "value string")
     beside = re.sub(r"(\.parquet)?/*$", ".manifest.json", url, count=1)
     note.coalesce(1).write.mode(mode).text(beside)
     return Written(url, written, manifest)

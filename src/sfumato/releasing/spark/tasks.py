@@ -27,6 +27,8 @@ TASK_BLOCK = 1 << 18  # rows drawn or written at a time
 MOST_CODES = 1 << 62  # values of an input code
 NUMBER = "p"  # the column of the number of a row in files
 Batches = Iterator[pa.RecordBatch]
+Opened = Callable[[Batches], Batches]  # what a worker does to get, from batches of a frame, those of the rows
+Write = Callable[[Batches], Batches]  # rows into a file, and what is told of it
 Codes = npt.NDArray[np.int32]
 
 
@@ -107,7 +109,7 @@ def _joined(group: Alphabet, each: dict[str, Codes]) -> Ints:
     return total
 
 
-def encode(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> Batches:
+def encode(job: Job, opened: Opened, batches: Batches) -> Batches:
     """Rows as input codes x0 with how often each occurs: once for a task where codes are few, else for a batch."""
     groups = coded_apart(_made(job.mechanism))
     few = groups[0].size <= TASK_BLOCK
@@ -117,12 +119,13 @@ def encode(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> 
         if few:
             np.add.at(totals, codes, weights)
         else:
-            yield _weighed(*_summed(codes, weights))
+            yield _weighed(*summed(codes, weights))
     found = np.flatnonzero(totals)
     yield _weighed(found, totals[found])
 
 
-def _summed(codes: Ints, weights: Ints) -> tuple[Ints, Ints]:
+def summed(codes: Ints, weights: Ints) -> tuple[Ints, Ints]:
+    """Different codes in ascending order, each with the sum of its weights."""
     found, inverse = np.unique(codes, return_inverse=True)
     totals = np.zeros(len(found), np.int64)
     np.add.at(totals, inverse, weights)
