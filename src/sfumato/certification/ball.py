@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.alphabet import Bools, Floats, Ints
 from sfumato.certification.outward import (
-    DIGITS,
+    EXACT_DIGITS,
     dot_down,
     dot_up,
     down,
@@ -40,7 +40,7 @@ from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, kapp
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import inner
 
-DUALS, SHARES = 33, 1024  # shares of the budget at which floats look for a dual point, and at which curves are compared
+DUALS, CURVE_SHARES = 33, 1024  # shares of the budget with a dual point of their own, and those of a curve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ def split_grid(total: float, count: int) -> tuple[Floats, Floats]:
 def digits_for(radius: float) -> Iterator[None]:
     """Decimals that lose nothing of 1 + radius."""
     with localcontext() as context:
-        context.prec = DIGITS + max(0, -Decimal(radius).adjusted())
+        context.prec = EXACT_DIGITS + max(0, -Decimal(radius).adjusted())
         yield
 
 
@@ -128,7 +128,7 @@ class BallBounds(SetBounds[Side]):
         return self.means(side, self.budget, np.full(1, self.spent[1]), greatest)[:, 0]
 
     def curves(self, side: Side) -> Range:
-        spent, left = split_grid(self.spent[1], SHARES)
+        spent, left = split_grid(self.spent[1], CURVE_SHARES)
         return self.curve(side, spent, greatest=True), self.curve(side, left, greatest=False)
 
     def curve(self, side: Side, spent: Floats, *, greatest: bool) -> Floats:

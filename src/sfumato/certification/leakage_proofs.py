@@ -21,7 +21,7 @@ import numpy as np
 from sfumato import privacy
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import (
-    DIGITS,
+    EXACT_DIGITS,
     down,
     float_range,
     log_above,
@@ -216,7 +216,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
     secrets = [int(n) for n in exact.sum(1)]
     scale = total << part_bits(law)
     with localcontext() as context:
-        context.prec = DIGITS
+        context.prec = EXACT_DIGITS
         sum_, related = Decimal(0), False
         for y in range(law.outputs):
             row: BigInts = np.broadcast_to(np.asarray(law.row(y), object), joint.shape)

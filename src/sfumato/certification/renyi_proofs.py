@@ -23,7 +23,7 @@ from sfumato.joint import Joint
 from sfumato.tolerances import HALVINGS, UNIT
 
 EXPLODING = 2.0**-14  # of an order from 1
-SETTLED = 1e-6  # above the worst pair found, relative: cells of splits that say no more are not cut
+SAYS_NO_MORE = 1e-6  # above the worst pair found, relative: cells of splits that say no more are not cut
 SHARP = 0.5  # of −κ
 UNITS = 8 * UNIT  # rounding of a few operations, relative
 
@@ -148,7 +148,7 @@ class RenyiBounds(BallBounds):
         """Curves compared on a grid of splits; cells that say more than the worst pair found are cut again, each with
         dual points of its own, until that is all they say."""
         found = self.suggested(first, second).ratio
-        goal, total, out = float(found.max()) * (1 + SETTLED), self.spent[1], []
+        goal, total, out = float(found.max()) * (1 + SAYS_NO_MORE), self.spent[1], []
         for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
             one, two = (side.at(slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
             spent, left = split_grid(total, SPLITS.first)

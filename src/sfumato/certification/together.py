@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sfumato.alphabet import Alphabet
 from sfumato.certification.certificate import PROVED, Certificate, certificate, known
-from sfumato.certification.outward import DIGITS, log_up
+from sfumato.certification.outward import EXACT_DIGITS, log_up
 from sfumato.certification.proving import check_confidence, confirm, proved, target_of
 from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
 from sfumato.decimals import BITS, LEVEL, at_most
@@ -190,7 +190,7 @@ def stand_in(part: Mechanism, level: float) -> Mechanism:
     through the channel p(u|a) of anything with this level is what passes of the stand-in.
     """
     with localcontext() as context:
-        context.prec = DIGITS
+        context.prec = EXACT_DIGITS
         half = (Decimal(level) / 2).exp()
         on = int((Decimal(2**MOST_BITS) * half / (1 + half)).to_integral_value(ROUND_CEILING)) + 1
     if on >= 2**MOST_BITS:

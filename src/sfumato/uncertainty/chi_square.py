@@ -13,7 +13,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.tolerances import HALVINGS, LISTED, UNIT
 from sfumato.uncertainty.power_tilting import greatest_mean
-from sfumato.uncertainty.renyi import Ball, checked_radius, checked_rows
+from sfumato.uncertainty.renyi import SharedRadius, checked_radius, checked_rows
 from sfumato.uncertainty.sets import Extreme
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ UNSURE = 1e-6  # a confidence below which 1 − confidence has lost its digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChiSquareBall(Ball):
+class ChiSquareBall(SharedRadius):
     """F = {P : Σ (P̂ − P)² / P ≤ B}, the confidence set of the χ² test [000, (9), corrected; 002, (2)].
 
     calibration says how B follows from the confidence:

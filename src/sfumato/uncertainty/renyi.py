@@ -19,7 +19,7 @@ from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import NEWTON, SPLIT
 
 
-class Ball(FromPairs):
+class SharedRadius(FromPairs):
     """F = {P : D_α(P̂‖P) ≤ B}: the conditionals share T(B), Σ_s P̂_s T(D_s) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α
     (ours; see power_tilting)."""
 
@@ -89,7 +89,7 @@ class Ball(FromPairs):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiBall(Ball):
+class RenyiBall(SharedRadius):
     """F = {P : D_α(P̂‖P) ≤ B} for an order 0 < α < ∞ [000, (8)]; α = 1 is the Kullback–Leibler divergence.
 
     α = 2 with B = log(1 + r) is ChiSquareBall with radius r.
