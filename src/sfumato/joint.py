@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints, Labels, read_only
+from sfumato.alphabet import Alphabet, Array, Column, Floats, Ints, Labels, read_only
 from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
+from sfumato.tolerances import PICTURED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
-NOTEBOOK_CELLS = 400  # of a table in a notebook; more are listed
 SMALL = 5  # people; a count below it may single somebody out
 
 
@@ -115,16 +115,7 @@ class Joint(Framed):
             secret = _labelled("secret", table.index) if secret is None else secret
             useful = _labelled("useful", table.columns) if useful is None else useful
             table = table.to_numpy()
-        raw = np.asarray(table)
-        if raw.ndim != 2:
-            raise InputError(f"counts are a 2-D table, rows = secret values, got {raw.ndim} dimension(s).")
-        try:
-            values = np.asarray(raw, float)
-        except (TypeError, ValueError):
-            raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
-        if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
-            raise InputError("counts must be whole numbers, zero or more.")
-        counts = raw.astype(np.int64)
+        counts = _checked_counts(np.asarray(table))
         n = int(counts.sum())
         if n == 0:
             raise InputError("the table holds no rows: all counts are zero.")
@@ -205,7 +196,7 @@ class Joint(Framed):
         return f"<Joint of the secret {names[0]} ({self.shape[0]}) and {names[1]} ({self.shape[1]}){rows}>"
 
     def _repr_html_(self) -> str:
-        if self.p.size > NOTEBOOK_CELLS:
+        if max(self.shape) > PICTURED:
             return titled(repr(self), tabled(self.records()))
         held = self.p if self.counts is None else self.counts
         side, texts = ", ".join(self.secret.names), [self.useful.text(u) for u in range(self.useful.size)]
@@ -237,6 +228,18 @@ def _sides(
     """Both alphabets; where nobody names labels, as many as the table has."""
     s = Alphabet.named("secret", shape[0] if secret is None else secret)
     return s, Alphabet.named("useful", shape[1] if useful is None else useful)
+
+
+def _checked_counts(raw: Array) -> Ints:
+    if raw.ndim != 2:
+        raise InputError(f"counts are a 2-D table, rows = secret values, got {raw.ndim} dimension(s).")
+    try:
+        values = np.asarray(raw, float)
+    except (TypeError, ValueError):
+        raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
+    if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
+        raise InputError("counts must be whole numbers, zero or more.")
+    return read_only(raw, np.int64)
 
 
 def _labelled(side: str, index: pd.Index) -> Alphabet:

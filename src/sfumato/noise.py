@@ -49,17 +49,9 @@ def noisy_counts(
 
     Every call draws anew and costs ε_d again: keep what it returns (`save_counts`).
     """
-    if joint.counts is None or joint.n is None:
-        raise InputError(
-            "noise is added to counts; this table holds probabilities", next="Count the rows with sf.tabulate."
-        )
-    if joint.noise is not None:
-        raise InputError("these counts carry noise already; another draw would cost its ε_d once more.")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise InputError("epsilon of noisy counts must be a positive number of nats", value=epsilon)
     known = set() if isinstance(public, bool) else set(public)
     learned = [] if public is True else [name for name in joint.learned if name not in known]
-    _check(joint, learned, delta)
+    _check(joint, epsilon, learned, delta)
     draw = named(below)
     share = Fraction(str(epsilon)) * (1 - Fraction(str(LABELS)) if learned else 1)
     if learned:
@@ -70,7 +62,15 @@ def noisy_counts(
     return _settled(replace(joint, counts=joint.counts + drawn.reshape(joint.shape), noise=noise, learned=()))
 
 
-def _check(joint: Joint, learned: list[str], delta: float) -> None:
+def _check(joint: Joint, epsilon: float, learned: list[str], delta: float) -> None:
+    if joint.counts is None:
+        raise InputError(
+            "noise is added to counts; this table holds probabilities", next="Count the rows with sf.tabulate."
+        )
+    if joint.noise is not None:
+        raise InputError("these counts carry noise already; another draw would cost its ε_d once more.")
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise InputError("epsilon of noisy counts must be a positive number of nats", value=epsilon)
     if learned and not 0 < delta < 1:
         raise InputError("delta must lie strictly between 0 and 1", value=delta)
     for column in (*joint.secret.columns, *joint.useful.columns):
@@ -139,16 +139,13 @@ def common(
     counts = {label: counts[label] for label in sorted(counts, key=lambda x: (x is not None, x or ""))}
     rate = epsilon / 2  # the order of labels is their own: that of rows would decide between equal counts
     tau = max(threshold(float(rate), delta / 2), least)
-    noisy = dict(zip(counts, (n + x for n, x in zip(
-        counts.values(), two_sided(rate, len(counts), below), strict=True)), strict=True))
-    passed = {label: n for label, n in noisy.items() if n >= tau}
+    drawn = two_sided(rate, len(counts), below)
+    passed = {label: n for label, n in ((x, n + next(drawn)) for x, n in counts.items()) if n >= tau}
     named = {label: n for label, n in passed.items() if label is not None}
-    rest = sum(counts.values()) - sum(passed.values())
-    deviation = math.sqrt(2 * len(passed)) / float(rate)
-    if named and rest < CLEAR * deviation:
-        kept = Common(tuple(passed), max(named, key=lambda x: named[x]))
-    else:
-        kept = Common(tuple(passed), next(x for x in _names() if x not in passed))
+    rest, deviation = sum(counts.values()) - sum(passed.values()), math.sqrt(2 * len(passed)) / float(rate)
+    own = not named or rest >= CLEAR * deviation
+    other = next(x for x in _names() if x not in passed) if own else max(named, key=lambda x: named[x])
+    kept = Common(tuple(passed), other)
     if len({*kept.labels, kept.other}) < 2:
         raise InputError(
             f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.alphabet import Bools, Floats, Ints
 from sfumato.certification.outward import (
+    EXACT_DIGITS,
     dot_down,
     dot_up,
     down,
@@ -39,7 +40,7 @@ from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, kapp
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import inner
 
-DUALS, SHARES = 33, 1024  # shares of the budget at which floats look for a dual point, and at which curves are compared
+DUALS, CURVE_SHARES = 33, 1024  # shares of the budget with a dual point of their own, and those of a curve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +79,7 @@ def split_grid(total: float, count: int) -> tuple[Floats, Floats]:
 def digits_for(radius: float) -> Iterator[None]:
     """Decimals that lose nothing of 1 + radius."""
     with localcontext() as context:
-        context.prec = 60 + max(0, -Decimal(radius).adjusted())
+        context.prec = EXACT_DIGITS + max(0, -Decimal(radius).adjusted())
         yield
 
 
@@ -127,7 +128,7 @@ class BallBounds(SetBounds[Side]):
         return self.means(side, self.budget, np.full(1, self.spent[1]), greatest)[:, 0]
 
     def curves(self, side: Side) -> Range:
-        spent, left = split_grid(self.spent[1], SHARES)
+        spent, left = split_grid(self.spent[1], CURVE_SHARES)
         return self.curve(side, spent, greatest=True), self.curve(side, left, greatest=False)
 
     def curve(self, side: Side, spent: Floats, *, greatest: bool) -> Floats:
@@ -148,6 +149,11 @@ class BallBounds(SetBounds[Side]):
         if greatest:
             return np.asarray(np.minimum(up_any(tau[:, None] - gain), v.max(-1, keepdims=True)))
         return np.asarray(np.maximum(down_any(tau[:, None] + gain), v.min(-1, keepdims=True)))
+
+    def suggested(self, first: Side, second: Side) -> Pairs:
+        """The worst pairs in floats, with good dual points."""
+        values = first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1]
+        return worst_pairs(*values, self.budget, self.alpha)
 
     def norm(self, side: Side, gaps: Floats) -> Floats:
         """N = Σ P̂ g^κ, below for κ > 0 and above for κ < 0: the side on which it proves less."""
@@ -213,8 +219,7 @@ class ChiSquareBounds(BallBounds):
 
     def pairs(self, first: Side, second: Side) -> Floats:
         """From the dual points of the worst split that floats find, as they are and balanced."""
-        values = first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1]
-        found = worst_pairs(*values, self.budget, self.alpha)
+        found = self.suggested(first, second)
         proved = self._joined(first, second, found.mu, found.m, found.ratio)
         i = np.flatnonzero(proved > found.ratio * (1 + ALIKE))  # these get a second dual point
         if i.size:

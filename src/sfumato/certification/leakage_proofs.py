@@ -20,7 +20,17 @@ import numpy as np
 
 from sfumato import privacy
 from sfumato.alphabet import Floats
-from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
+from sfumato.certification.outward import (
+    EXACT_DIGITS,
+    down,
+    float_range,
+    log_above,
+    log_below,
+    log_sum_above,
+    log_up,
+    up,
+    up_any,
+)
 from sfumato.certification.rationals import Attained, about_input, worst_output
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -28,12 +38,10 @@ from sfumato.mechanism import Mechanism, Rows
 from sfumato.mechanism.law import listed_laws
 from sfumato.mechanism.product import part_bits
 from sfumato.privacy.beliefs import side_channels
-from sfumato.tolerances import CHANNEL, LISTED, SUBSETS
+from sfumato.tolerances import CHANNEL, LISTED, SUBSETS, UNIT
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
-
-LEAST_LAW = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +175,7 @@ def _laws(q: Exact, alpha: float, beta: float) -> Floats:
     """Suggested laws q[x', y] (one for all when β = 1), positive, with sums proved to be at most 1."""
     low, high = q.ends
     middle = (low + high) / 2
-    laws = np.maximum(privacy.dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST_LAW)
+    laws = np.maximum(privacy.dual_laws(middle / middle.sum(axis=0), alpha, beta), UNIT)
     total = laws.sum(axis=1, keepdims=True) * (1 + (laws.shape[1] + 4) * 2.0**-52)
     return down(laws / total)
 
@@ -199,11 +207,8 @@ def _capacity(q: Exact) -> Proved:
 # --- levels at one known distribution: I(S;Y), and SRLIP for whoever knows some of the columns ------------------------
 
 
-LOG_DIGITS = 50  # of the logarithms; a result is rounded up by far more than their error
-
-
 def secret_information(mechanism: Mechanism, joint: Joint) -> float:
-    """A float at or above I(S;Y) = Σ P(s,y) log P(s,y) / (P(s) P(y)), from the integers, with 50-digit logarithms."""
+    """A float at or above I(S;Y) = Σ P(s,y) log P(s,y) / (P(s) P(y)), from the integers."""
     law = mechanism.law
     if law.outputs * joint.secret.size > 1_000_000:
         raise InputError("I(S;Y) is certified for at most a million pairs of secret and output.")
@@ -211,7 +216,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
     secrets = [int(n) for n in exact.sum(1)]
     scale = total << part_bits(law)
     with localcontext() as context:
-        context.prec = LOG_DIGITS
+        context.prec = EXACT_DIGITS
         sum_, related = Decimal(0), False
         for y in range(law.outputs):
             row: BigInts = np.broadcast_to(np.asarray(law.row(y), object), joint.shape)

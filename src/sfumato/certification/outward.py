@@ -81,6 +81,7 @@ def dot_up(weights: Floats, values: Floats) -> Floats:
     return total
 
 
+EXACT_DIGITS = 60  # of decimals that stand for exact numbers until they are rounded outward
 RAISES = (4e-15, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # by which a number is raised for a proof
 
 
@@ -108,7 +109,7 @@ def log_up(ratio: Fraction | float) -> float:
     exact = Fraction(ratio)
     with localcontext() as context:
         small = exact.denominator.bit_length() - (exact.numerator - exact.denominator).bit_length()
-        context.prec = 60 + max(0, small) // 3
+        context.prec = EXACT_DIGITS + max(0, small) // 3
         log = (Decimal(exact.numerator) / Decimal(exact.denominator)).ln()
     return float(np.nextafter(float(log), np.inf))
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Range = tuple[Floats, Floats]  # below and above
 S = TypeVar("S")
-PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
-ATOMS_AT_ONCE = 512
+LOOKED_AT = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+ATOMS_AT_ONCE = 512  # whose curves are made together
 
 
 def part(x: Range, at: Ints | slice | tuple[Ints, Ints]) -> Range:
@@ -97,7 +97,7 @@ class SetBounds(ABC, Generic[S]):
 def over_bounds(mechanism: Mechanism, within: SetBounds[S], target: float = math.inf) -> Attained:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a set that has bounds.
 
-    It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
+    It is close to the maximum unless there are more than LOOKED_AT pairs to look at and what one secret alone allows
     already proves the target ratio.
     """
     best = Attained(1.0, {})
@@ -194,7 +194,7 @@ def _pairs(
         return float(best.ratio)
 
     for some in worst_first(flat, ratio):
-        if done >= PATIENCE and flat[some[0]] <= target:
+        if done >= LOOKED_AT and flat[some[0]] <= target:
             return best.or_worse(Attained(float(flat[some[0]]), best.where))
         at = np.unravel_index(some, bounds.shape)
         proved = np.minimum(flat[some], within.pairs(*sides(*at)))

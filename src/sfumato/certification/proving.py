@@ -33,9 +33,7 @@ LARGE_TABLE = 100_000  # cells beyond which a promise that holds for any distrib
 BELIEFS = ("lip", "pml")  # notions about P(y|s)/P(y), which RLDP implies at every P: P(y) is a mean of the P(y|s)
 
 
-def proved(
-    mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf
-) -> Attained:
+def proved(mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf) -> Attained:
     """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs.
 
     LIP and PML over a ball are proved at the target or, if that fails, bounded by RLDP.
@@ -47,23 +45,22 @@ def proved(
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
-        found = certification.bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
-        if notion in BELIEFS:
-            other = certification.bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
-            return found if found.ratio <= other.ratio else other
-        return found
+        notions = (notion, "rldp") if notion in BELIEFS else (notion,)
+        return min((_of_releases(mechanism, n, within) for n in notions), key=lambda found: found.ratio)
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
-
         return certification.about_side_channels(mechanism, within.joint)
     if is_known(within) or notion not in BELIEFS:
         return over_set(mechanism, within, notion, target)
     found = over_set(mechanism, within, "rldp", target)
     if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
         return found
-
     return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
+
+
+def _of_releases(mechanism: Mechanism, notion: str, within: UncertaintySet) -> Attained:
+    return certification.bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
 
 
 def unlisted(mechanism: Mechanism) -> bool:

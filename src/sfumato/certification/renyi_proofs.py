@@ -20,13 +20,11 @@ from sfumato.certification.ball import BallBounds, Side, digits_for, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
 from sfumato.certification.over_balls import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
-from sfumato.tolerances import UNIT
-from sfumato.uncertainty.power_tilting import worst_pairs
+from sfumato.tolerances import HALVINGS, UNIT
 
 EXPLODING = 2.0**-14  # of an order from 1
-CLOSE = 1e-6  # above the worst pair found, relative: cells of splits that say no more are not cut
+SAYS_NO_MORE = 1e-6  # above the worst pair found, relative: cells of splits that say no more are not cut
 SHARP = 0.5  # of −κ
-BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
 UNITS = 8 * UNIT  # rounding of a few operations, relative
 
 
@@ -62,9 +60,7 @@ class RenyiBounds(BallBounds):
     def pairs(self, first: Side, second: Side) -> Floats:
         if self.alpha < 0.5:
             return self._pairs_on_a_grid(first, second)
-        found = worst_pairs(
-            first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], self.budget, self.alpha
-        )
+        found = self.suggested(first, second)
         edge = second.v[0].min(-1)
         mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
         gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
@@ -99,7 +95,7 @@ class RenyiBounds(BallBounds):
             if self.alpha == 0.5:
                 goal = np.log(self.norm(first, gaps)) - k * np.log(ratio)
             moved = reach
-            for _ in range(BALANCING):
+            for _ in range(HALVINGS):
                 moved = moved * np.exp((norm(moved) - goal) / -k)
         return np.where(np.isfinite(moved) & (moved > 0), moved, reach)
 
@@ -151,10 +147,8 @@ class RenyiBounds(BallBounds):
     def _pairs_on_a_grid(self, first: Side, second: Side) -> Floats:
         """Curves compared on a grid of splits; cells that say more than the worst pair found are cut again, each with
         dual points of its own, until that is all they say."""
-        found = worst_pairs(
-            first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], self.budget, self.alpha
-        ).ratio
-        goal, total, out = float(found.max()) * (1 + CLOSE), self.spent[1], []
+        found = self.suggested(first, second).ratio
+        goal, total, out = float(found.max()) * (1 + SAYS_NO_MORE), self.spent[1], []
         for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
             one, two = (side.at(slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
             spent, left = split_grid(total, SPLITS.first)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sfumato.alphabet import Alphabet
 from sfumato.certification.certificate import PROVED, Certificate, certificate, known
-from sfumato.certification.outward import log_up
+from sfumato.certification.outward import EXACT_DIGITS, log_up
 from sfumato.certification.proving import check_confidence, confirm, proved, target_of
 from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
 from sfumato.decimals import BITS, LEVEL, at_most, total
@@ -18,7 +18,7 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Product, Unary
 from sfumato.mechanism.bundle import part_name
-from sfumato.mechanism.law import told_apart
+from sfumato.mechanism.law import MOST_BITS, told_apart
 
 # --- bounds of several releases whose joint outputs are too many to list ----------------------------------------------
 # Let A be some of the releases and R the rest. For every P, y, and s₁ ≠ s₂,
@@ -87,7 +87,6 @@ def _some(mechanism: Mechanism, law: Product, chosen: dict[int, int]) -> Mechani
 # This is the one place where levels of mechanisms with different columns are put together.
 
 
-STAND_IN_BITS = 60
 MODELS = {
     "star": "proved from the integers IF the columns of different parts are independent given the secret",
     "tree": "proved from the integers IF the columns form the stated tree",
@@ -206,13 +205,13 @@ def stand_in(part: Mechanism, level: float) -> Mechanism:
     through the channel p(u|a) of anything with this level is what passes of the stand-in.
     """
     with localcontext() as context:
-        context.prec = 60
+        context.prec = EXACT_DIGITS
         half = (Decimal(level) / 2).exp()
-        on = int((Decimal(2**STAND_IN_BITS) * half / (1 + half)).to_integral_value(ROUND_CEILING)) + 1
-    if on >= 2**STAND_IN_BITS:
+        on = int((Decimal(2**MOST_BITS) * half / (1 + half)).to_integral_value(ROUND_CEILING)) + 1
+    if on >= 2**MOST_BITS:
         below = f"a level of {at_most(level, BITS)} below {part_name(part)!r}"
         raise ClaimError(f"{below} is too large to be followed up the tree.")
-    law = Unary(1, part.useful.size, on, 2**STAND_IN_BITS - on, STAND_IN_BITS)
+    law = Unary(1, part.useful.size, on, 2**MOST_BITS - on, MOST_BITS)
     return replace(part, law=law, reads="useful", answers=None)
 
 

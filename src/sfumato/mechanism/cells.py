@@ -16,15 +16,14 @@ from sfumato.mechanism.law import (
     MOST_BITS,
     Contrast,
     Law,
+    OneWord,
     Spikes,
     Weights,
     Words,
     check_bits,
     is_total,
-    mask,
     present,
     scale,
-    stacked,
     whole_weights,
     worst_row,
 )
@@ -34,21 +33,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class _Small:
+class _Small(OneWord):
     """What laws have in common that answer with a cell, or with a useful value where the secret is not read."""
 
     rows: int
     useful: int
     outputs: int = field(init=False, repr=False)
     meaning: str = field(init=False, repr=False)
-    words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outputs", self.rows * self.useful)
         object.__setattr__(self, "meaning", "cell" if self.rows > 1 else "useful")
-
-    def matrix(self: Law) -> Floats | None:
-        return stacked(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +129,7 @@ class Cells(_Small):
         return Cells(self.rows, self.useful, whole[0], whole[1], whole[2], whole[3], bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
-        assert self.bits is not None
-        word = mask(words[:, 0], self.bits).astype(np.int64)
+        word = self.drawn(words)
         out = np.empty_like(codes)
         left = np.ones(len(codes), bool)
         for start, stop, weight, pick in self.segments():
@@ -146,8 +140,7 @@ class Cells(_Small):
 
     def segments(self) -> list[tuple[int, int, int, Weight]]:
         """The word's range cut into runs: (start, stop, words an output takes, how the index becomes an output)."""
-        k, rows = self.useful, self.rows
-        out, start = [], 0
+        k, out, start = self.useful, [], 0
         picks = (
             lambda x, i: x,
             lambda x, i: x - x % k + i + (i >= x % k),
@@ -158,7 +151,6 @@ class Cells(_Small):
             if weight and count:
                 out.append((start, start + weight * count, weight, pick))
                 start += weight * count
-        assert rows * k == self.outputs
         return out
 
 
@@ -214,16 +206,14 @@ class Constant(_Small):
         return Constant(self.rows, self.useful, MOST_BITS if bits is None else bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
-        assert self.bits is not None
-        share, extra = self.edges
-        word = mask(words[:, 0], self.bits).astype(np.int64)
+        (share, extra), word = self.edges, self.drawn(words)
         long = extra * (share + 1)
         tail = extra + (word - long) // share if share else extra + 0 * word
         return np.where(word < long, word // (share + 1), tail)
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class Conditional(OneWord):
     """Output a useful value y: keep[s] more weight for y = u, on top of base[s, y] [001, Alg. 1]."""
 
     keep: Weights  # [s]
@@ -231,7 +221,6 @@ class Conditional:
     bits: int | None = None
     kind: ClassVar[str] = "conditional"
     meaning: ClassVar[str] = "useful"
-    words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
@@ -291,14 +280,10 @@ class Conditional:
         return np.cumsum(self.base, axis=1, dtype=np.int64)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
-        assert self.bits is not None
-        word = mask(words[:, 0], self.bits).astype(np.int64)
+        word = self.drawn(words)
         s, u = np.divmod(codes, self.useful)
         out = u.copy()
         for secret in np.unique(s):
             here = (s == secret) & (word < self.cumulative[secret, -1])
             out[here] = np.searchsorted(self.cumulative[secret], word[here], side="right")
         return out
-
-    def matrix(self) -> Floats | None:
-        return stacked(self)

@@ -175,6 +175,20 @@ def stacked(law: Law) -> Floats | None:
     return np.stack([np.asarray(law.row(y), float).ravel() for y in range(law.outputs)]) / scale(law.bits)
 
 
+class OneWord:
+    """What laws have in common that take one random word for each record."""
+
+    words: ClassVar[int] = 1
+
+    def drawn(self: Law, words: Words) -> Ints:
+        """The words as whole numbers below 2^bits."""
+        assert self.bits is not None
+        return mask(words[:, 0], self.bits).astype(np.int64)
+
+    def matrix(self: Law) -> Floats | None:
+        return stacked(self)
+
+
 def present(ps: Floats) -> Ints:
     """The secrets that occur."""
     return np.flatnonzero(np.asarray(ps) > 0)
@@ -220,12 +234,12 @@ def record_codes(
         named, values = values[0], ()
     if len(values) == 1 and _many(values[0]):
         return {c.name: _column_codes(c, _each(values[0], c.name)) for c in columns}, False
+    names = [c.name for c in columns]
     if values:
         if len(values) != len(columns):
-            names = ", ".join(c.name for c in columns)
-            raise InputError(f"this mechanism reads {names}: {len(columns)} value(s)", value=len(values))
-        named = dict(zip((c.name for c in columns), values, strict=True))
-    found = {c.name: _value(named, c.name) for c in columns}
+            raise InputError(f"this mechanism reads {', '.join(names)}: {len(names)} value(s)", value=len(values))
+        named = dict(zip(names, values, strict=True))
+    found = {name: _value(named, name) for name in names}
     lists = {name: x for name, x in found.items() if _many(x)}
     if not lists:
         return {c.name: np.array([c.code(found[c.name])]) for c in columns}, True
@@ -275,7 +289,6 @@ def joint_code(codes: Sequence[tuple[Ints, int]]) -> Ints:
 
 
 LEAST_KEY = 16  # bytes
-HASH_BYTES = 64  # bytes that one call of the hash function gives
 
 
 def memory_key(key: bytes, mechanism: str) -> bytes:
@@ -292,6 +305,6 @@ def remembered(key: bytes, person: bytes, code: int, words: int) -> bytes:
     comes back has its old ones.
     """
     record = code.to_bytes(8, "big") + person
-    blocks = range(-(-8 * words // HASH_BYTES))
-    made = (hashlib.blake2b(record, key=key, salt=i.to_bytes(16, "big"), digest_size=HASH_BYTES) for i in blocks)
+    blocks = range(-(-8 * words // hashlib.blake2b.MAX_DIGEST_SIZE))
+    made = (hashlib.blake2b(record, key=key, salt=i.to_bytes(16, "big")) for i in blocks)
     return b"".join(block.digest() for block in made)[: 8 * words]

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, listed_laws
+from sfumato.mechanism.law import MOST_BITS, Contrast, Law, Rows, Spikes, Weights, Words, listed_laws
 from sfumato.mechanism.subset_laws import Unary
 from sfumato_kernel.laws import PRODUCT_BITS, SUBSETS
 from sfumato_kernel.laws import PRODUCT_CELLS as JOINT_CELLS
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
     from sfumato.mechanism.law import Weight
 
-BOUND_BITS = 60  # after the point, and twice as many before, of the ratio that stands for outputs too many to list
 UNLISTED = (
     "the joint outputs of these releases are too many to list; only bounds of their level are known (sf.compose). "
     "Compose fewer releases, or ones with fewer outputs."
@@ -156,8 +155,8 @@ class Product:
             if not int(bottom):
                 return 1, 0, -1
             ratio *= Fraction(int(top), int(bottom)) ** p.times
-        whole = 1 << BOUND_BITS
-        return (math.ceil(ratio * whole), whole, -1) if ratio < 1 << 2 * BOUND_BITS else (1, 0, -1)
+        whole = 1 << MOST_BITS  # after the point, and twice as many before
+        return (math.ceil(ratio * whole), whole, -1) if ratio < whole**2 else (1, 0, -1)
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         listing = self._listing()

@@ -16,6 +16,7 @@ from sfumato.mechanism.law import (
     MOST_BITS,
     Contrast,
     Law,
+    OneWord,
     Rows,
     Spikes,
     Subsets,
@@ -214,7 +215,7 @@ def incidence(useful: int, order: int) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(OneWord):
     """Output a set H of useful values (rows = 1), or a secret s' with a set H.
 
     `inside` if s' = s and u ∈ H, `outside` if s' = s and u ∉ H, `other` if s' ≠ s. With inside = e^ε·outside it is
@@ -230,7 +231,6 @@ class Blocks:
     other: Weight
     bits: int | None = None
     kind: ClassVar[str] = "blocks"
-    words: ClassVar[int] = 1
     meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
@@ -302,9 +302,7 @@ class Blocks:
         return inside, outside
 
     def draw(self, codes: Ints, words: Words) -> Ints:
-        assert self.bits is not None
-        word = mask(words[:, 0], self.bits).astype(np.int64)
-        s, u = np.divmod(codes, self.useful)
+        word, (s, u) = self.drawn(words), np.divmod(codes, self.useful)
         (inside, outside), (d, e) = self._members, self.copies
         out = np.empty(len(codes), np.int64)
         first, second = d * self.inside, d * self.inside + e * self.outside
@@ -316,8 +314,3 @@ class Blocks:
         rest = (word[at] - second) // max(self.other, 1)
         out[at] = rest + self.blocks * (rest // self.blocks >= s[at])
         return out
-
-    def matrix(self) -> Floats | None:
-        if self.outputs * self.rows * self.useful > LISTED:
-            return None
-        return np.asarray(self.listed.reshape(self.outputs, -1), float) / scale(self.bits)

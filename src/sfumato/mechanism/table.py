@@ -16,6 +16,7 @@ from sfumato.mechanism.law import (
     Atoms,
     Contrast,
     Law,
+    OneWord,
     Rows,
     Weights,
     Words,
@@ -159,13 +160,12 @@ def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> l
 # --- per-secret atoms on a common interval, for designs too large to list as a matrix ---------------------------------
 
 
-UNIT_BITS = 30  # the interval is cut into 2^30 units of length
 REST = 2.0**-20  # share of an output that takes what rounding leaves, nearly the same for every input
 LISTED_PAIRS = 2_000_000  # rows × secrets² up to which every row is compared, not only every pair of atoms
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(OneWord):
     """Output a cell of the common refinement of |S| partitions of one interval.
 
     Secret s cuts the interval into atoms; atom i has length lengths[s][i] and, for each u, a height: the weight of a
@@ -177,7 +177,6 @@ class Layout:
     heights: tuple[Weights, ...]  # per secret [i, u]
     bits: int | None = None
     kind: ClassVar[str] = "layout"
-    words: ClassVar[int] = 1
     meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
@@ -271,7 +270,7 @@ class Layout:
     def rounded(self, bits: int | None, margin: float) -> Law:
         """Whole units of length and whole heights; one more output takes what is left of every input's weight."""
         bits = MOST_BITS if bits is None else bits
-        units = 2 ** min(UNIT_BITS, bits // 2)
+        units = 2 ** (bits // 2)  # of length, into which the interval is cut
         lengths, heights = [], []
         for x, h in zip(self.lengths, self.heights, strict=True):
             whole = whole_lengths(np.asarray(x, float), units)
@@ -301,9 +300,7 @@ class Layout:
         return below, starts, heights
 
     def draw(self, codes: Ints, words: Words) -> Ints:
-        assert self.bits is not None
-        below, starts, heights = self.search
-        word = mask(words[:, 0], self.bits).astype(np.int64)
+        (below, starts, heights), word = self.search, self.drawn(words)
         atom = np.zeros(len(codes), np.int64)
         step = 1 << max(below.shape[1] - 2, 0).bit_length()
         while step:

@@ -19,6 +19,7 @@ from sfumato.libraries import scipy
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import AnyMeasure, Measure, Reading, live
+from sfumato.tolerances import HALVINGS
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
@@ -189,7 +190,7 @@ def largest_shift(prior: Floats, posterior: Floats) -> float:
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 
 
-WORST_PRIORS, PRIOR_STEPS = 8, 20  # of the search for the worst prior, and steps from each
+WORST_PRIORS = 8  # from which the worst prior is sought
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +232,7 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
     for start in range(WORST_PRIORS):
         p = np.full(n, 1 / n) if start == 0 else rng.dirichlet(np.ones(n))
         reached = -1.0
-        for _ in range(PRIOR_STEPS):
+        for _ in range(HALVINGS):
             level = _level(q, gains, p)
             if level <= reached + 1e-13:
                 break

@@ -13,7 +13,7 @@ from sfumato.errors import InputError
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
-from sfumato.privacy.measures import GAP, AnyMeasure, Reading, live
+from sfumato.privacy.measures import GAP, AnyMeasure, Live, Reading, live
 from sfumato.tolerances import HALVINGS, NEAR_ONE
 
 
@@ -134,7 +134,7 @@ class MaximalCorrelation(AnyMeasure):
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
         if prior is None:
-            return _worst(seen.q, channel)
+            return _worst(seen)
         out = seen.q @ seen.p
         singular = np.linalg.svd(seen.q * np.sqrt(seen.p) / np.sqrt(out)[:, None], compute_uv=False)
         value = float(min(1.0, singular[1])) if singular.size > 1 else 0.0
@@ -151,35 +151,34 @@ def _overlap(p: Floats, r: Floats, share: Floats) -> tuple[Floats, Floats]:
     return term.sum(axis=1), np.einsum("ij,ij->i", term, apart / mean)
 
 
-def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
-    left, right = np.triu_indices(q.shape[1], 1)
+def _worst(seen: Live) -> Reading:
+    left, right = np.triu_indices(seen.q.shape[1], 1)
     if left.size == 0:
         return Reading(0.0, 0.0)
-    columns = np.ascontiguousarray(q.T)
+    columns = np.ascontiguousarray(seen.q.T)
     level, slope = _overlap(columns[left], columns[right], np.full(left.size, 0.5))
     hopeful = level - 0.5 * np.abs(slope) <= level.min()
     left, right = left[hopeful], right[hopeful]
     low, high = np.zeros(left.size), np.ones(left.size)
     floor = np.full(left.size, -np.inf)
-    best, pair, weight = np.inf, 0, 0.5
+    best, pair, weight = np.inf, [0, 0], [0.5, 0.5]
     for _ in range(HALVINGS):
         share = (low + high) / 2
         level, slope = _overlap(columns[left], columns[right], share)
         floor = np.maximum(floor, level - np.abs(slope) * (high - low) / 2)
         i = int(np.argmin(level))
         if level[i] < best:
-            best, pair, weight = float(level[i]), int(left[i]) * q.shape[1] + int(right[i]), float(share[i])
+            best, pair, weight = float(level[i]), [left[i], right[i]], [share[i], 1 - share[i]]
         low, high = np.where(slope < 0, share, low), np.where(slope < 0, high, share)
         keep = floor < best - 1e-15
         if not keep.any():
             break
         left, right, low, high, floor = left[keep], right[keep], low[keep], high[keep], floor[keep]
     bound = 1 - min(best, float(floor.min()) if floor.size else best)
-    x, other = divmod(pair, q.shape[1])
-    prior = np.zeros(np.asarray(channel).shape[1])
-    prior[x], prior[other] = weight, 1 - weight
+    prior = np.zeros(seen.q.shape[1])
+    prior[pair] = weight
     value = float(np.sqrt(max(0.0, 1 - best)))
-    return Reading(value, max(value, float(np.sqrt(max(0.0, bound)))), prior)
+    return Reading(value, max(value, float(np.sqrt(max(0.0, bound)))), seen.on_inputs(prior))
 
 
 # --- the mean distance of posteriors from the prior, and the largest between two inputs -------------------------------

@@ -13,7 +13,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.tolerances import HALVINGS, LISTED, UNIT
 from sfumato.uncertainty.power_tilting import greatest_mean
-from sfumato.uncertainty.renyi import Ball
+from sfumato.uncertainty.renyi import SharedRadius, checked_radius, checked_rows
 from sfumato.uncertainty.sets import Extreme
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ UNSURE = 1e-6  # a confidence below which 1 − confidence has lost its digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChiSquareBall(Ball):
+class ChiSquareBall(SharedRadius):
     """F = {P : Σ (P̂ − P)² / P ≤ B}, the confidence set of the χ² test [000, (9), corrected; 002, (2)].
 
     calibration says how B follows from the confidence:
@@ -58,22 +58,14 @@ class ChiSquareBall(Ball):
         checked_joint(joint, "a ball")
         if radius is None:
             level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
-            if not 0 < level < 1:
-                raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
+            n = checked_rows(joint, level)
             if level < UNSURE:
                 raise InputError(f"a confidence below {UNSURE:g} says nothing", value=confidence, next="Give 0.95.")
-            if joint.n is None:
-                raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
             if calibration not in CALIBRATIONS:
                 raise unknown("a calibration", calibration, CALIBRATIONS)
-            radius = _calibrated(joint, joint.n, level, calibration, seed) if joint.p.size > 1 else 0.0
+            radius = _calibrated(joint, n, level, calibration, seed) if joint.p.size > 1 else 0.0
             confidence = level
-        if not (math.isfinite(radius) and radius >= 0):
-            raise InputError("radius must be finite and not negative", value=radius)
-        object.__setattr__(self, "joint", joint)
-        object.__setattr__(self, "radius", float(radius))
-        object.__setattr__(self, "confidence", confidence)
-        object.__setattr__(self, "calibration", calibration)
+        self._set(joint=joint, radius=checked_radius(radius), confidence=confidence, calibration=calibration)
 
     def coverage(self, draws: int = 10_000, seed: int = 0) -> float:
         """How often a ball of this radius around tables of n rows drawn from P̂ covers P̂: the finite-sample coverage if

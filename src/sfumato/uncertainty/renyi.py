@@ -19,7 +19,7 @@ from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import NEWTON, SPLIT
 
 
-class Ball(FromPairs):
+class SharedRadius(FromPairs):
     """F = {P : D_α(P̂‖P) ≤ B}: the conditionals share T(B), Σ_s P̂_s T(D_s) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α
     (ours; see power_tilting)."""
 
@@ -27,6 +27,10 @@ class Ball(FromPairs):
     joint: Joint
     alpha: float
     budget: float  # T(B)
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def radius_of(self) -> Floats:
         """B_s, the radius of the conditionals given each s [000, Thm 1, (23) corrected].
@@ -85,7 +89,7 @@ class Ball(FromPairs):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiBall(Ball):
+class RenyiBall(SharedRadius):
     """F = {P : D_α(P̂‖P) ≤ B} for an order 0 < α < ∞ [000, (8)]; α = 1 is the Kullback–Leibler divergence.
 
     α = 2 with B = log(1 + r) is ChiSquareBall with radius r.
@@ -117,10 +121,7 @@ class RenyiBall(Ball):
         if radius is None:
             assert confidence is not None
             radius = _finite_sample(joint, alpha, confidence)
-        if not (math.isfinite(radius) and radius >= 0):
-            raise InputError("radius must be finite and not negative", value=radius)
-        for name, value in zip(self.__slots__, (joint, float(alpha), float(radius), confidence), strict=True):
-            object.__setattr__(self, name, value)
+        self._set(joint=joint, alpha=float(alpha), radius=checked_radius(radius), confidence=confidence)
 
     def widened(self, times: float) -> RenyiBall:
         """The ball with the radius so many times as large."""
@@ -151,6 +152,21 @@ class RenyiBall(Ball):
         return Extreme(float(best.value[0]), best.r[0].reshape(c.shape))
 
 
+def checked_radius(radius: float) -> float:
+    if not (math.isfinite(radius) and radius >= 0):
+        raise InputError("radius must be finite and not negative", value=radius)
+    return float(radius)
+
+
+def checked_rows(joint: Joint, confidence: float) -> int:
+    """The rows that a ball of some confidence was counted from."""
+    if not 0 < confidence < 1:
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
+    if joint.n is None:
+        raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
+    return joint.n
+
+
 def _few_cells(v: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Rows of two values each as rows of two cells: within a value the worst R is in proportion to q."""
     top, low = v.max(-1, keepdims=True), v.min(-1, keepdims=True)
@@ -163,10 +179,7 @@ def _few_cells(v: Floats, q: Floats) -> tuple[Floats, Floats]:
 
 def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
     """The least t/n with e^{−t}(et/(k−1))^{k−1} ≤ 1 − confidence, for t ≥ k − 1."""
-    if not 0 < confidence < 1:
-        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
-    if joint.n is None:
-        raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
+    n = checked_rows(joint, confidence)
     if alpha > 1:
         raise InputError(
             "a finite-sample confidence is known for alpha ≤ 1", value=alpha,
@@ -182,7 +195,7 @@ def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
     for _ in range(HALVINGS):
         mid = (low + high) / 2
         low, high = (mid, high) if -mid + free * (1 + math.log(mid / free)) > goal else (low, mid)
-    return high / joint.n
+    return high / n
 
 
 # --- a Hellinger ball whose radius is simulated -----------------------------------------------------------------------

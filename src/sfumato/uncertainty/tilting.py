@@ -277,10 +277,9 @@ def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, Bools]:
     w, before, lean, slope = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, SPLIT.slope)
     for turn in range(HALVINGS if count else 0):
         last, lean = lean, sides(w, live)[2]
-        if turn:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                steep = (lean - last) / (w - before)
-            slope = np.where(np.isfinite(steep) & (steep < -SPLIT.flat), steep, slope)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steep = (lean - last) / (w - before)  # no number at the first turn
+        slope = np.where(np.isfinite(steep) & (steep < -SPLIT.flat), steep, slope)
         low, high = np.where(lean >= 0, w, low), np.where(lean <= 0, w, high)
         before, ahead = w, np.clip(w - lean / slope, -SPLIT.end, SPLIT.end)
         inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT.patience < SPLIT.patience - 1)

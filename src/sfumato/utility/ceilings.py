@@ -11,7 +11,7 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.tolerances import EXPONENT, RANK, SLIP, SQUARE
+from sfumato.tolerances import EXPONENT, HALVINGS, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.power_tilting import mass_range
 from sfumato.utility.information import xlogx
@@ -50,7 +50,6 @@ def _channel(epsilon: float) -> float:
 # it.
 
 
-DESCENTS = 40  # steps from each start; every one goes to a minimiser of the linearised information
 DESCENT_STARTS = 8
 
 
@@ -118,7 +117,7 @@ def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) ->
     """Minimise the linearisation over the ball until the value stops falling; both steps are exact."""
     best, at = np.inf, p
     shape = ball.joint.shape
-    for _ in range(DESCENTS):
+    for _ in range(HALVINGS):
         with np.errstate(divide="ignore"):
             slope = xlogx(q).sum(0) - np.where(q > 0, q, 0).T @ np.nan_to_num(np.log(q @ p), neginf=-EXPONENT)
         full = slope.reshape(shape) if mechanism.reads == "both" else np.broadcast_to(slope, shape)
