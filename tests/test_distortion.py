@@ -269,6 +269,15 @@ def test_empty_secrets_and_level_zero():
     assert still.certificate.level == 0 and np.ptp(still.mechanism.matrix, axis=1).max() == 0 and still.gap < 1e-6
 
 
+@pytest.mark.parametrize("engine", ["cuts", "cones"])
+def test_at_level_zero_about_one_distribution_means_that_are_equal_in_floats_are_not_believed(engine):
+    """The laws of the useful value must be equal themselves, and then nothing is lost."""
+    made = designed(sf.ChiSquareBall(sf.Joint.from_counts([[50, 3], [2, 41]])), 0.0, (False, True), engine=engine)
+    assert made.certificate.level == 0 and np.ptp(made.mechanism.matrix, axis=1).max() == 0
+    alike = designed(sf.ChiSquareBall(sf.Joint.from_counts([[4, 4, 8], [2, 2, 4]])), 0.0, (False, True), engine=engine)
+    assert alike.certificate.level == 0 and (alike.value < 1e-6 or engine == "cones")
+
+
 def test_a_secret_with_a_single_value_is_proved_as_sharply_as_it_is_searched():
     """All slack goes to the other secret there, so the multiplier of this one is free: the dual point must be balanced."""
     joint = sf.Joint.from_counts([[1, 9, 13, 11, 8], [0, 0, 0, 9, 0], [18, 4, 0, 0, 2]])
