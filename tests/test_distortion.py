@@ -141,6 +141,13 @@ def test_cones_and_cuts_agree():
         assert np.isclose(cut.value, cone.value, rtol=1e-3)
 
 
+def test_cuts_do_not_end_where_a_round_only_brings_a_source():
+    """The optimum of the relaxation was not unique, and its value stayed where it was for a round."""
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[5, 0, 2], [0, 4, 0], [0, 0, 0]]))
+    cut, cone = (designed(ball, robust=(False, True), engine=engine) for engine in ("cuts", "cones"))
+    assert np.isclose(cut.value, cone.value, rtol=1e-4) and cut.gap < 1e-4
+
+
 def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
     for seed in range(2):
         joint = sampled(seed, 4, 4, 5000)
