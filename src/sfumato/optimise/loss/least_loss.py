@@ -66,7 +66,7 @@ class CuttingSearch:
             self.best = replace(self.best, q=made, value=value)
         fresh = self.separate(0.5 * (q + before.q)) + self.separate(q)
         unseen = self.problem.distortion(q)[0] - solution.value
-        if fresh > 0 or unseen > SEALING * max(abs(solution.value), self.scale):
+        if fresh > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)):
             return True
         return max(self.best.bound - before.bound, before.value - self.best.value) > DUST * self.scale
 
