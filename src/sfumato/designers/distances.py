@@ -71,7 +71,7 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
 
 
 def _by_function(
-    useful: Alphabet, column: str, distance: Callable[[Any, Any], Any], numbers: Floats | None, outputs: Any, name: str
+    useful: Alphabet, column: str, distance: Any, numbers: Floats | None, outputs: Any, name: str
 ) -> Distance:
     """Of numbers, if there are any, or of labels."""
     if numbers is None:

@@ -56,7 +56,7 @@ class CuttingSearch:
 
     def turn(self) -> bool:
         """The optimum of the relaxation, whose prices prove a bound, is mended; it and the point half way to it from
-        inside are cut off. Whether this brought a cut, a bound or a better point."""
+        inside are cut off. Whether this brought a cut, a source that it did not see, a bound or a better point."""
         before, solution = self.best, self.master.solve()
         self.best = replace(before, bound=max(before.bound, self.master.proved(solution)))
         q = self.problem.columns(solution.x)
@@ -65,7 +65,10 @@ class CuttingSearch:
         if value < before.value:
             self.best = replace(self.best, q=made, value=value)
         fresh = self.separate(0.5 * (q + before.q)) + self.separate(q)
-        return fresh > 0 or max(self.best.bound - before.bound, before.value - self.best.value) > DUST * self.scale
+        unseen = self.problem.distortion(q)[0] - solution.value
+        if fresh > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)):
+            return True
+        return max(self.best.bound - before.bound, before.value - self.best.value) > DUST * self.scale
 
     def separate(self, q: Floats) -> int:
         """A cut for every pair at which q breaks a constraint, by more than sealing leaves room for anyway."""

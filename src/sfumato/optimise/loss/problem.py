@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import GHOST, REPAIRED, Floats, Ints
+from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints
 from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
@@ -203,11 +203,14 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
 
     A first trace of it is added unseen over a ball, because solvers stop that far outside, and a check costs more.
     """
-    q = swept(q, problem.cost(problem.p))
+    q, robust = swept(q, problem.cost(problem.p)), problem.privacy_radius > 0.0
     if problem.p.shape[0] < 2:
         return q
+    if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where the laws themselves are equal
+        alike = not np.ptp(problem.conditional[problem.marginal > 0.0], axis=0).any()
+        return q if alike and not robust and not problem.excess(q, 1.0).any() else constant(problem)
     e = float(np.exp(goal(problem.epsilon)))
-    begun = mixed(q, REPAIRED * q.max(axis=1)) if problem.privacy_radius > 0.0 else q
+    begun = mixed(q, REPAIRED * q.max(axis=1)) if robust else q
     found = lifted(begun, lambda q: problem.excess(q, e), e - 1.0)
     return constant(problem) if found is None else found
 
