@@ -27,14 +27,6 @@ class Arrangement:
     lengths: tuple[Floats, ...]  # per secret [i]
     heights: tuple[Floats, ...]  # per secret [i, u]
 
-    def reordered(self, orders: list[Ints]) -> Arrangement:
-        """The same atoms in another order: same column sums, other rows."""
-        return Arrangement(
-            self.total,
-            tuple(w[o] for w, o in zip(self.lengths, orders, strict=True)),
-            tuple(h[o] for h, o in zip(self.heights, orders, strict=True)),
-        )
-
     def cells(self) -> tuple[Floats, Ints]:
         """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
         ends = [np.cumsum(w) for w in self.lengths]
@@ -104,7 +96,11 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
             rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
             orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, 0 if many else trials, rng)
             total = total + shown(s)
-        candidate = layout.reordered(orders)
+        candidate = Arrangement(
+            layout.total,
+            tuple(w[o] for w, o in zip(layout.lengths, orders, strict=True)),
+            tuple(h[o] for h, o in zip(layout.heights, orders, strict=True)),
+        )
         if many or candidate.value(p) > best.value(p) + 1e-12:
             best = candidate
         elif turn:
@@ -214,20 +210,38 @@ def liked(
     ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
 ) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
-    E, relaxation = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
-    plain = capped(epsilon, at_most)
+    relaxation, plain = _relaxation(ball, p, epsilon, at_most), capped(epsilon, at_most)
+    tried = {plain: relaxation(plain)}
 
     def score(profile: Profile) -> float:
         if budget.over:
             raise OutOfTime
         return relaxation(profile)
 
-    tried = {plain: relaxation(plain)}
     with contextlib.suppress(OutOfTime):
         for part in DROPS[1:]:
-            tried[replace(plain, drop=part * (E - 1.0))] = score(replace(plain, drop=part * (E - 1.0)))
+            profile = replace(plain, drop=part * (math.exp(epsilon) - 1.0))
+            tried[profile] = score(profile)
     first = max(tried, key=lambda x: tried[x])
     return (first, tried[first]) if budget.over else climbed(score, first, epsilon, at_most, TRIES)
+
+
+def _relaxation(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
+    """What a profile keeps in the relaxation, on some secrets; −∞ where it leaves no room."""
+    E, shares = math.exp(epsilon), p.sum(1)
+    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
+    spread = np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))
+    chosen = np.argsort(shares)[spread]
+    some = shares[chosen]
+    grids = [possible(q, q, COARSE) for q in p[chosen] / some[:, None]]
+
+    def kept(x: Profile) -> float:
+        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + 1e-9:
+            return -np.inf
+        heights = Heights.several(ball, chosen, some, E, x, ROUGH, grids)
+        return relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
+
+    return kept
 
 
 def climbed(
@@ -264,23 +278,6 @@ def climbed(
 
 class OutOfTime(Exception):
     """Raised by a score that has no time left: the best so far is taken."""
-
-
-class _Relaxation:
-    """The relaxation of profiles on some secrets."""
-    def __init__(self, ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> None:
-        self.ball, self.E, shares = ball, math.exp(epsilon), p.sum(1)
-        self.least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
-        order = np.argsort(shares)
-        self.chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
-        self.some, laws = shares[self.chosen], p[self.chosen] / shares[self.chosen, None]
-        self.grids = [possible(q, q, COARSE) for q in laws]
-
-    def __call__(self, x: Profile) -> float:
-        if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:
-            return -np.inf
-        heights = Heights.several(self.ball, self.chosen, self.some, self.E, x, ROUGH, self.grids)
-        return relaxed(heights, self.some / self.some.sum(), 1 / self.E, 1 / (1 + x.drop))[2]
 
 
 def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
