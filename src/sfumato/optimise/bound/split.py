@@ -11,8 +11,9 @@ from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Items
 from sfumato.optimise.bound.slack import Slack, reach
 from sfumato.optimise.bound.strand import SETTLED, STRAND, BoundStrand, Corridor, Prices
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme
+from sfumato.tolerances import SLIP
 
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
@@ -156,12 +157,10 @@ def split(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
 # --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------
 
 
-TWO_EDGES = np.array([0.0, 0.02, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.78, 1.0])  # of log t in units of ε
-PARTS = (0.5, 0.35, 0.65, 0.8, 0.9)  # of the slack for the largest secret, the others having the rest
-DOMINANT = 0.3  # share from which a secret may be worth more or less than half of the slack
-LEANS = (0.0, 0.16)  # of the smaller part: what m has more and M less
-TRIES = 7  # of τ
-SECRETS = 60  # at most: the programme has about 20 rows for each secret and family
+INTERVALS = 12  # of t, narrow ones first
+STRIPS = 8  # of the mean of a secret that holds everything, each with its own tangent of φ(z); others have their share
+SECRETS = 60  # at most: the programme has about 100 rows for each secret and interval where one dominates
+EACH = 1e-3  # seconds of the programme, for each secret, interval and strip
 
 
 def extreme(q: Floats, low: Floats, high: Floats, floor: float, roof: float) -> Floats:
@@ -179,87 +178,94 @@ def extreme(q: Floats, low: Floats, high: Floats, floor: float, roof: float) -> 
     return np.array(rows)
 
 
+def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
+    """The corners of a polygon where its mean is in [low, high]: its own there, and mixtures of two at the ends."""
+    mean, parts, (i, j) = blocks @ q, [], np.triu_indices(len(blocks), 1)
+    rise = np.where(mean[j] == mean[i], np.inf, mean[j] - mean[i])
+    for end in (low, high):
+        share = (end - mean[i]) / rise
+        on = (share > 0.0) & (share < 1.0)
+        parts.append(blocks[i[on]] + share[on, None] * (blocks[j[on]] - blocks[i[on]]))
+    inside = (mean >= low * (1.0 - SLIP)) & (mean <= high * (1.0 + SLIP))
+    return np.concatenate([blocks[inside], *parts])
+
+
 class Listed:
-    """All families of a distinguished secret s0 and t in [t₁, t₂], each secret with its part of the slack."""
+    """All families of a distinguished secret s0 and t in [t₁, t₂], each secret with its part of the slack.
 
-    def __init__(self, p: Floats, slack: Slack, epsilon: float, part: float, lean: float) -> None:
-        self.shares, self.t = p.sum(axis=1), np.exp(epsilon * TWO_EDGES)
-        parts = np.full(len(p), min(1.0 - part, 0.5))
-        parts[int(self.shares.argmax())] = part
-        off, E = lean * float(parts.min()), float(np.exp(epsilon))
-        self.q, self.rows = [], []  # rows: per secret, the families of the others' floors, then those of s0's roofs
-        for row, share, x in zip(p, self.shares.tolist(), parts.tolist(), strict=True):
-            q = row[row > 0] / share
-            low = reach(q, slack.given(share, x + off), slack.kappa)[0]
-            high = reach(q, slack.given(share, x - off), slack.kappa)[1]
+    The total of a row is compared with the tangent of φ at a τ of its own for each interval of t and each strip of the
+    largest secret's mean: about what the total is there, the other secrets being half way between their floor and roof.
+    """
+
+    def __init__(self, p: Floats, slack: Slack, epsilon: float, strips: int) -> None:
+        self.shares, E, count = p.sum(axis=1), float(np.exp(epsilon)), INTERVALS
+        d, share = int(self.shares.argmax()), float(self.shares.max())
+        t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
+        cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
+        self.tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]
+        self.shape, self.least = (len(p), 2, *self.tau.shape), 1.0 / E  # of r: secret, whether s0, interval, strip
+        self.q, self.rows = [], []  # rows: of each secret, those of every r of it
+        for s, own in enumerate(self.shares.tolist()):
+            q = p[s][p[s] > 0] / own
+            low = reach(q, slack.given(own, 1.0 - LEAN), slack.kappa)[0]
+            high = reach(q, slack.given(own, LEAN), slack.kappa)[1]
+            rest = [extreme(q, low, high, 1.0, E / a) for a in t[:-1]]
+            blocks = [h for h in rest + [extreme(q, low, high, 1.0 / a, E) for a in t[1:]] for _ in range(strips)]
+            if s == d:
+                ends = [x for k in [*range(count)] * 2 for x in zip(cuts[k, :-1], cuts[k, 1:], strict=True)]
+                blocks = [stripped(h, q, *x) for h, x in zip(blocks, ends, strict=True)]
             self.q.append(q)
-            self.rows.append(
-                [extreme(q, low, high, float(t), E) for t in self.t[:-1]]
-                + [extreme(q, low, high, 1.0, E * float(t)) for t in self.t[1:]]
-            )
+            self.rows.append(blocks)
 
-    def programme(self) -> LinearProgramme:
-        """min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family.
+    def _worth(self, s: int) -> list[Floats]:
+        """Σ q(φ(h) − log τ·h) of the rows of every r of a secret."""
+        logs, q = np.tile(np.log(self.tau).ravel(), 2), self.q[s]
+        return [xlogx(h) @ q - log * (h @ q) for h, log in zip(self.rows[s], logs, strict=True)]
 
-        r ≥ φ − y·h for its rows, and ρ ≥ Σ P̂_s r_s where one r is s0's own, ρ being the last variable (see `bound`).
+    def prices(self) -> list[Floats]:
+        """min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family and strip.
+
+        r ≥ Σ q(φ(h) − (y + log τ)·h) for its rows, and τ + Σ P̂_s r_s ≤ 0 where one r is s0's own. The interior method
+        ends sooner than the simplex method, and any prices prove a bound.
         """
-        families, secrets = len(self.t) - 1, len(self.q)
-        rows = [np.concatenate(groups) * q for q, groups in zip(self.q, self.rows, strict=True)]
-        group = [np.repeat(np.eye(2 * families), [len(x) for x in groups], axis=0) for groups in self.rows]
-        least = [xlogx(np.concatenate(groups)) @ q for q, groups in zip(self.q, self.rows, strict=True)]
-        each = sparse.hstack([sparse.block_diag(rows), sparse.block_diag(group)])
-        k, s0, s = (x.ravel() for x in np.indices((families, secrets, secrets)))
-        size, width = sum(map(len, self.q)), each.shape[1]
-        place = size + 2 * families * s + k + families * (s == s0)
-        others = sparse.csr_matrix((-self.shares[s], (k * secrets + s0, place)), (families * secrets, width))
-        cost = np.zeros(width + 1)
-        cost[:size] = np.concatenate([x * q for x, q in zip(self.shares, self.q, strict=True)])
+        secrets, _, count, strips = self.shape
+        spend(EACH / PASS * secrets * count * strips)
+        each = sparse.block_diag([np.concatenate(rows) * q for q, rows in zip(self.q, self.rows, strict=True)])
+        sizes = [len(h) for rows in self.rows for h in rows]
+        at = np.repeat(np.arange(len(sizes)), sizes)
+        which = sparse.csr_matrix((np.ones(len(at)), at, np.arange(len(at) + 1)))
+        k, i, s0, s = (x.ravel() for x in np.indices((count, strips, secrets, secrets)))
+        place = each.shape[1] + np.ravel_multi_index((s, (s == s0).astype(int), k, i), self.shape)
+        total = sparse.csr_matrix((-self.shares[s], place, np.arange(0, len(s) + 1, secrets)))
+        cost = np.concatenate([*(x * q for x, q in zip(self.shares, self.q, strict=True)), np.zeros(len(sizes))])
         free = np.full(len(cost), INFINITY)
         lp = LinearProgramme(cost, -free, free)
-        lp.at_least(sparse.hstack([each, np.zeros((each.shape[0], 1))]), np.concatenate(least))
-        lp.at_least(sparse.hstack([others, np.ones((families * secrets, 1))]))
-        return lp
-
-    def proved(self, y: list[Floats]) -> float:
-        """min over τ of Σλ + max(0, price)/1 at any prices y: weak duality, z ≥ 1 in every family.
-
-        The total z enters through φ(z) ≥ (1 + log τ)z − τ. With λ = P̂(y − 1 − log τ) the price is τ + Σ P̂_s r_s.
-        """
-        families = len(self.t) - 1
-        worth = np.array([
-            [x * float((xlogx(rows) @ q - rows @ (q * prices)).max()) for rows in groups]
-            for x, q, groups, prices in zip(self.shares, self.q, self.rows, y, strict=True)
-        ])
-        rest, own = worth[:, :families], worth[:, families:]
-        top = float((rest.sum(0) - rest + own).max())
-        constant = float(sum(x * float(q @ prices) for x, q, prices in zip(self.shares, self.q, y, strict=True)))
-        tau = max(-top, 1.0)  # where the price is 0, if it can be
-        return constant - 1.0 - float(np.log(tau)) + max(tau + top, 0.0)
+        lp.option("solver", "ipm")
+        lp.option("run_crossover", "off")
+        lp.at_least(sparse.hstack([each, which]), np.concatenate([x for s in range(secrets) for x in self._worth(s)]))
+        lp.at_least(total, np.repeat(self.tau.ravel(), secrets))
+        found = lp.solve()
+        y = found.x[: each.shape[1]] if found.optimal else np.zeros(each.shape[1])
+        return np.split(y, np.cumsum([len(q) for q in self.q])[:-1])
 
     def bound(self) -> float:
-        """The best prices: for a fixed τ they are a linear programme with ρ + τ ≤ 0."""
-        from scipy.optimize import minimize_scalar
-
-        lp, at = self.programme(), np.cumsum([len(q) for q in self.q])
-        last = lp.h.getNumCol() - 1
-
-        def at_tau(log_tau: float) -> float:
-            lp.h.changeColBounds(last, -INFINITY, -float(np.exp(log_tau)))
-            found = lp.solve()
-            return self.proved(np.split(found.x[: at[-1]], at[:-1])) if found.optimal else np.inf
-
-        widest = (0.0, float(np.log(self.t[-1])))
-        return float(minimize_scalar(at_tau, bounds=widest, method="bounded", options={"maxiter": TRIES}).fun)
+        """Σλ + max(0, price)/z at the best prices, λ = P̂(y − 1) and z ≥ 1/E: weak duality, as any y are valid."""
+        y = self.prices()
+        worth = np.reshape([
+            x * float((own - h @ (q * prices)).max(initial=-np.inf))
+            for s, (x, q, prices) in enumerate(zip(self.shares, self.q, y, strict=True))
+            for h, own in zip(self.rows[s], self._worth(s), strict=True)
+        ], self.shape)
+        rest, own = worth[:, 0], worth[:, 1]
+        families = np.stack([np.delete(rest, s, axis=0).sum(0) + own[s] for s in range(len(own))])
+        top = float((self.tau + families).max())
+        constant = sum(x * float(q @ prices) for x, q, prices in zip(self.shares, self.q, y, strict=True))
+        return constant - 1.0 + max(top, 0.0) / self.least if np.isfinite(top + constant) else np.inf
 
 
 def two_values(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
-    """The least bound over some parts of the slack for the largest secret; ∞ where it does not apply."""
+    """The bound where no secret has more than two values; ∞ where it does not apply."""
     if (p > 0).sum(axis=1).max() > 2 or len(p) > SECRETS:
         return np.inf
-    best = np.inf
-    for part in PARTS if p.sum(axis=1).max() > DOMINANT else PARTS[:1]:
-        for lean in LEANS:
-            if budget.over:
-                return best
-            best = min(best, Listed(p, slack, epsilon, part, lean).bound())
-    return best
+    strips = 1 + int(STRIPS * p.sum(axis=1).max())
+    return Listed(p, slack, epsilon, strips if EACH * len(p) * INTERVALS * strips < budget.left else 1).bound()

@@ -104,8 +104,7 @@ def decoupled(
         duals = shares @ np.array([[s.dual[:-1].sum(), s.dual[-1]] for s in strands])
         roof = np.minimum(roof, duals[0] + duals[1] * grid)
         after = float(grid[int(np.argmax(np.log(grid) + roof))])
-        step = grid[1] - grid[0]
-        if abs(after - total) <= step or done < len(order) or budget.left - each * done <= took:
+        if abs(after - total) <= grid[1] - grid[0] or done < len(order) or budget.left - each * done <= took:
             break
         total = after
     assert layout is not None

@@ -27,14 +27,6 @@ class Arrangement:
     lengths: tuple[Floats, ...]  # per secret [i]
     heights: tuple[Floats, ...]  # per secret [i, u]
 
-    def reordered(self, orders: list[Ints]) -> Arrangement:
-        """The same atoms in another order: same column sums, other rows."""
-        return Arrangement(
-            self.total,
-            tuple(w[o] for w, o in zip(self.lengths, orders, strict=True)),
-            tuple(h[o] for h, o in zip(self.heights, orders, strict=True)),
-        )
-
     def cells(self) -> tuple[Floats, Ints]:
         """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
         ends = [np.cumsum(w) for w in self.lengths]
@@ -78,7 +70,6 @@ class Arrangement:
 
 CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
 MANY, FEWER = 200, 32  # secrets above which one pass is level enough, and the orders that are then tried for each
-EXCHANGED = 300  # exchanges of two atoms that are looked at together
 
 
 def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400) -> Arrangement:
@@ -102,9 +93,13 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
         for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
             total = total - shown(s) if turn else total
             rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
-            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, 0 if many else trials, rng)
+            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, FEWER if many else trials, rng)
             total = total + shown(s)
-        candidate = layout.reordered(orders)
+        candidate = Arrangement(
+            layout.total,
+            tuple(w[o] for w, o in zip(layout.lengths, orders, strict=True)),
+            tuple(h[o] for h, o in zip(layout.heights, orders, strict=True)),
+        )
         if many or candidate.value(p) > best.value(p) + 1e-12:
             best = candidate
         elif turn:
@@ -115,32 +110,13 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
 def _best_order(
     w: Floats, z: Floats, old: Ints, knots: Floats, rest: Floats, trials: int, rng: np.random.Generator
 ) -> Ints:
-    """The order with the least Σ_i z_i ∫_{interval i} rest of some, after exchanges; without trials, of fewer alone."""
-
-    def score(tries: Ints) -> Floats:
-        spend(10, tries.size)
-        below = np.interp(np.cumsum(w[tries], axis=1), knots, rest)
-        return np.asarray((z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1))
-
-    tries = np.argsort(rng.random((trials or FEWER, len(z))), axis=1)
+    """The order with the least Σ_i z_i ∫_{interval i} rest: the old one, those by height, and random ones."""
+    tries = np.argsort(rng.random((trials, len(z))), axis=1)
     tries = np.vstack([old, np.argsort(z), np.argsort(-z), tries])
-    best = tries[int(np.argmin(score(tries)))]
-    return _exchanged(best, score, rng) if trials else best
-
-
-def _exchanged(order: Ints, score: Callable[[Ints], Floats], rng: np.random.Generator) -> Ints:
-    """The order after the best exchanges of two places, one after another."""
-    k, (i, j) = len(order), np.triu_indices(len(order), 1)
-    for _ in range(2 * k if k <= 24 else 6):
-        near, rows = np.repeat(order[None], len(i), axis=0), np.arange(len(i))
-        near[rows, i], near[rows, j] = order[j], order[i]
-        near = near if len(near) <= EXCHANGED else near[rng.choice(len(near), EXCHANGED, replace=False)]
-        found = score(np.vstack([order, near]))
-        best = int(np.argmin(found))
-        if best == 0 or found[best] > found[0] - 1e-15:
-            break
-        order = near[best - 1]
-    return order
+    spend(10, tries.size)
+    below = np.interp(np.cumsum(w[tries], axis=1), knots, rest)
+    score = (z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1)
+    return np.asarray(tries[int(np.argmin(score))])
 
 
 # --- which profile, which T, which sets: a relaxation that costs no linear programme ----------------------------------
@@ -214,20 +190,38 @@ def liked(
     ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
 ) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
-    E, relaxation = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
-    plain = capped(epsilon, at_most)
+    relaxation, plain = _relaxation(ball, p, epsilon, at_most), capped(epsilon, at_most)
+    tried = {plain: relaxation(plain)}
 
     def score(profile: Profile) -> float:
         if budget.over:
             raise OutOfTime
         return relaxation(profile)
 
-    tried = {plain: relaxation(plain)}
     with contextlib.suppress(OutOfTime):
         for part in DROPS[1:]:
-            tried[replace(plain, drop=part * (E - 1.0))] = score(replace(plain, drop=part * (E - 1.0)))
+            profile = replace(plain, drop=part * (math.exp(epsilon) - 1.0))
+            tried[profile] = score(profile)
     first = max(tried, key=lambda x: tried[x])
     return (first, tried[first]) if budget.over else climbed(score, first, epsilon, at_most, TRIES)
+
+
+def _relaxation(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
+    """What a profile keeps in the relaxation, on some secrets; −∞ where it leaves no room."""
+    E, shares = math.exp(epsilon), p.sum(1)
+    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
+    spread = np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))
+    chosen = np.argsort(shares)[spread]
+    some = shares[chosen]
+    grids = [possible(q, q, COARSE) for q in p[chosen] / some[:, None]]
+
+    def kept(x: Profile) -> float:
+        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + 1e-9:
+            return -np.inf
+        heights = Heights.several(ball, chosen, some, E, x, ROUGH, grids)
+        return relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
+
+    return kept
 
 
 def climbed(
@@ -264,23 +258,6 @@ def climbed(
 
 class OutOfTime(Exception):
     """Raised by a score that has no time left: the best so far is taken."""
-
-
-class _Relaxation:
-    """The relaxation of profiles on some secrets."""
-    def __init__(self, ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> None:
-        self.ball, self.E, shares = ball, math.exp(epsilon), p.sum(1)
-        self.least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
-        order = np.argsort(shares)
-        self.chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
-        self.some, laws = shares[self.chosen], p[self.chosen] / shares[self.chosen, None]
-        self.grids = [possible(q, q, COARSE) for q in laws]
-
-    def __call__(self, x: Profile) -> float:
-        if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:
-            return -np.inf
-        heights = Heights.several(self.ball, self.chosen, self.some, self.E, x, ROUGH, self.grids)
-        return relaxed(heights, self.some / self.some.sum(), 1 / self.E, 1 / (1 + x.drop))[2]
 
 
 def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
