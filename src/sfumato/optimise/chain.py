@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from sfumato.optimise.cone import Cap, RatioCone, repaired, settled
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.outside import NUMBERS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, two_level
-from sfumato.optimise.product.profiles import capped, liked
+from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
 from sfumato.optimise.starts import FreeRows, Simplices, merged
@@ -66,7 +66,7 @@ class Chain:
         self.master = InformationAim(self.coordinates)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
-        self.movers: list[ProductMover] = []  # for each profile of two-level designs
+        self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
         self.cuts = np.zeros((0, len(self.coordinates.p)))
 
@@ -185,24 +185,43 @@ class Chain:
         self.master.add(settled(self.cone, aim.used()[0]))
 
     def _products(self) -> None:
-        """Two-level designs under the profile that a relaxation likes, and under none where that costs little.
-
-        The relaxation asks for column sums on average alone. A profile asks more than privacy does, of most rows: they
-        join the pool as steep as their own pairs allow.
-        """
-        p, plain = self.within.joint.p, capped(self.epsilon, self.at_most)
+        """Two-level designs under the best profile, and under none where that costs little: a profile asks more than
+        privacy does, of most rows, so they join the pool as steep as their own pairs allow."""
+        plain = capped(self.epsilon, self.at_most)
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
         budget = self.budget.part(FEW) if self.few and self.profile is None else self.budget.part()
         best = self.profile or plain
         if self.profile is None and self.within.budget > 0:
-            best = liked(self.within, p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
+            best = liked(self.within, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
+            best = best if small or self.quick or self.carried else self._climbed(best, budget.part())
         for profile in dict.fromkeys([best, plain] if small and self.profile is None else [best]):
-            if not (self.movers and budget.over):
-                families = Families(self.within, p, self.epsilon, profile)
-                self.movers.append(ProductMover(families))
-                x = self.coordinates.taken(two_level(families, budget).rows())
+            if not (self.families and budget.over) or profile in self.families:
+                x = self.coordinates.taken(two_level(self._under(profile), budget).rows())
                 x = x[x @ self.coordinates.p > 0]
                 self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
+        self.families = {best: self.families.pop(best), **self.families}
+
+    def _climbed(self, first: Profile, budget: Budget) -> Profile:
+        """The profile whose design keeps most by a part of the work, from the one that a relaxation likes: that asks
+        for column sums on average alone, and likes great drops too much."""
+        values: dict[Profile, float] = {}
+
+        def rough(profile: Profile) -> float:
+            if profile not in values:
+                if len(values) > 1 and budget.over:
+                    raise OutOfTime
+                values[profile] = two_level(self._under(profile), budget, rough=True).value(self.within.joint.p)
+            return values[profile]
+
+        flat = replace(first, drop=DROPS[1] * float(np.expm1(self.epsilon)))
+        best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, TRIES // 2)[0]
+        self.families = {x: self.families[x] for x in sorted(values, key=lambda x: -values[x])}
+        return best
+
+    def _under(self, profile: Profile) -> Families:
+        if profile not in self.families:
+            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
+        return self.families[profile]
 
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
@@ -237,16 +256,21 @@ class Chain:
         if self.cone.free and self.cone.cap is not None:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
-        elif self.movers and self.carried is None:
-            moves = [self._priced, *moves]
+        elif self.families and self.carried is None:
+            moves = [self._priced([ProductMover(x) for x in self.families.values()]), *moves]
         improve(self.master, moves, self.budget, calm=CALM if self.carried is None else 1)
 
-    def _priced(self, _: Floats, budget: Budget) -> Floats:
-        """Rows of product form for the master's prices."""
-        prices = np.zeros(self.within.joint.shape)
-        prices.ravel()[self.coordinates.cell] = self.master.prices
-        found = np.concatenate([x.rows(prices, budget) for x in self.movers])
-        return self.coordinates.unit(self.coordinates.taken(found))
+    def _priced(self, movers: list[ProductMover]) -> Move:
+        """Rows of product form for the master's prices, under the best profile and, in turn, one of the others."""
+        best, others = movers[0], itertools.cycle(movers[1:] or movers)
+
+        def move(_: Floats, budget: Budget) -> Floats:
+            prices = np.zeros(self.within.joint.shape)
+            prices.ravel()[self.coordinates.cell] = self.master.prices
+            found = [x.rows(prices, budget) for x in dict.fromkeys((best, next(others)))]
+            return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
+
+        return move
 
     def finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""
