@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,8 +20,9 @@ from sfumato.optimise.all_levels import Carried, rows_for
 from sfumato.optimise.arrays import SEALING, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, RatioCone, repaired, settled
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
-from sfumato.optimise.outside import NUMBERS, meet
+from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, two_level
 from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
@@ -101,6 +103,8 @@ class Chain:
         p, alone = self.within.joint.p, self.profile is None
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
         around = self.reads == "both" and self.cone.screening  # the same set is known around other tables
+        if self.simplices and alone and self.at_most is None and cells == p.size <= NUMBERS:
+            yield "rays", self._rays
         if around and empty and len(self.seen) > 1 and self.carried is None:
             yield "seen", self._without_empty
             if alone:
@@ -222,6 +226,14 @@ class Chain:
         if profile not in self.families:
             self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
         return self.families[profile]
+
+    def _rays(self) -> None:
+        """Every extreme row of a cone with finitely many inequalities over few numbers."""
+        facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
+        with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
+            found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
+            self.master.add(repaired(self.cone, found.vectors))
+            self.bound = self.master.solve()  # of the cone: nothing is missing
 
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""

@@ -7,16 +7,16 @@ prices and multipliers a search ends at, the bound that they give holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, canonical
-from sfumato.optimise.bound.point import HIGH, LOW, chain, point
+from sfumato.optimise.bound.point import HIGH, LOW, Chain, point
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.split import split, two_values
+from sfumato.optimise.bound.split import Split, two_values
+from sfumato.optimise.bound.strand import STRAND
 from sfumato.optimise.budget import FREE, Budget
 
 __all__ = ["Bound", "bound"]
@@ -33,10 +33,16 @@ class Bound:
     routes: dict[str, float]
 
 
-Route = Callable[[Floats, Slack, float, Budget], float]
-ROUTES: dict[str, tuple[Route, float]] = {  # with the share of the time that is left to it
-    "two values": (two_values, 0.7), "chain": (chain, 0.3), "split": (split, 1.0),
-}
+FITTED, FIRST = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
+
+
+class Route(Protocol):
+    """A way to a bound: prices first, which say what it may come down to, then a proof."""
+
+    promised: float
+
+    def proved(self, budget: Budget) -> float:
+        """What is proved at these prices."""
 
 
 def bound(
@@ -52,16 +58,32 @@ def bound(
     live = live[:, live.sum(axis=0) > 0] / live.sum()
     live = live[np.ix_(*canonical(live))]
     found = {"point": _outward(point(live, epsilon))}
-    slack = Slack.of(within)
-    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon < HIGH:
-        for name, (route, share) in ROUTES.items():
-            least = min(found.values())
-            budget.tell(f"bound: {name}", value, least)
-            if budget.over or (np.isfinite(value) and least - value <= gap * abs(value)):
-                break
-            proved = route(live, slack, max(epsilon, LOW), budget.part(share))
-            if np.isfinite(proved):
-                found[name] = _outward(proved)
+    slack, epsilon = Slack.of(within), max(epsilon, LOW)
+    if slack is None or slack.total <= 0.0 or len(live) < 2 or epsilon >= HIGH:
+        return _best(found)
+
+    def go_on(name: str) -> bool:
+        least = min(found.values())
+        budget.tell(f"bound: {name}", value, least)
+        return not (budget.over or (np.isfinite(value) and least - value <= gap * abs(value)))
+
+    def keep(name: str, proved: float) -> None:
+        found.update({name: _outward(proved)} if np.isfinite(proved) else {})
+
+    if go_on("two values"):
+        keep("two values", two_values(live, slack, epsilon, budget))
+    begun: dict[str, Route] = {}
+    if go_on("chain"):
+        begun["chain"] = Chain(live, slack, epsilon, budget.part(FITTED))
+    if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
+        begun["split"] = Split(live, slack, epsilon, budget.part(FITTED))
+    for name in sorted(begun, key=lambda x: begun[x].promised):
+        if begun[name].promised < min(found.values()) and go_on(name):
+            keep(name, begun[name].proved(budget.part(FIRST if len(found) < 2 else 1.0)))
+    return _best(found)
+
+
+def _best(found: dict[str, float]) -> Bound:
     best = min(found, key=lambda name: found[name])
     return Bound(found[best], best, found)
 

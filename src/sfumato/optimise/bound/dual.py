@@ -69,7 +69,7 @@ class PricingDual:
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
-        spend(40, items.low.size * NODES)
+        spend(16, items.low.size * NODES)
         level = asked.level[items.query]
         low, high, self.mean = items.low, items.high, items.mean
         for side, sign in enumerate(SIGN):
@@ -97,7 +97,7 @@ class PricingDual:
 
     def proved(self, x: Floats, y: Floats) -> Floats:
         """The dual at multipliers, with scalar maxima over all w and not only over nodes."""
-        spend(30, self.w.size)
+        spend(12, self.w.size)
         eta = x[:, 2] - (x[:, :2] * self.tilt).sum(1)
         peaks, index = self._peaks(self.w, x, y, eta), np.arange(NODES - 1)
         at = np.clip(peaks.argmax(-1)[..., None] - 1, 0, NODES - 4)
@@ -147,7 +147,7 @@ class PricingDual:
 
     def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
-        spend(5, self.w.size)
+        spend(2, self.w.size)
         worth, eta = self._worth(x, y)
         best = worth.argmax(-1)
         best += NODES * np.arange(best.size).reshape(best.shape)
@@ -260,7 +260,7 @@ class Planes:
         weight = np.ones(self.right.shape[1])
         weight[:2], weight[2] = 0.3, max(1.0, 0.5 * (len(weight) - 3))
         held, at, all_four = np.where(self.used, 1.0, 1e12), np.arange(3), np.arange(4)
-        spend(12 * CENTRED, self.normal.size)
+        spend(5 * CENTRED, self.normal.size)
         for _ in range(CENTRED):
             room = self.right - (self.normal @ x[:, :, None])[:, :, 0]
             slope = ((weight / room)[:, None] @ self.normal)[:, 0]

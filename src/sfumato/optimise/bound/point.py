@@ -122,17 +122,25 @@ class Detail(BoundStrand):
         worth = (value + asked.mean.mean(1))[:, None] / asked.mean
         return np.column_stack([np.ones((len(worth), 2)), worth.max(1)])
 
-    def bound(self, ratio: float, budget: Budget = FREE) -> float:
-        """The least bound met at prices of a proximal bundle; branch and bound goes on at the best of them."""
-        corridor = Corridor(self.block, 1.0, ratio, scaled=True)
+    def __init__(self, q: Floats, order: float, slack: float, ratio: float, budget: Budget) -> None:
+        """Prices of a proximal bundle; two values have all their rows listed."""
+        super().__init__(q, order, slack, slack)
+        self.ratio, corridor = ratio, Corridor(self.block, 1.0, ratio, scaled=True)
+        if len(q) == 2:
+            self.promised = _of_two(corridor.family)
+            return
+        prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part())
+        prices.fit(PRICES, budget)
+        self.y, self.least = prices.y, prices.height(prices.y)
+        self.promised = float(q @ self.y) + self.least
+
+    def proved(self, budget: Budget) -> float:
+        """What branch and bound proves at these prices."""
         if len(self.q) == 2:
-            return _of_two(corridor.family)
-        prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part(0.3))
-        prices.fit(PRICES, budget.part(0.4))
-        y, least = prices.y, prices.height(prices.y)
-        first, tree = self.table(y, 1.0, ratio, least, 0, FREE)  # needed whatever time is left
-        table, _ = self.table(y, 1.0, ratio, least, LAST, budget, tree)
-        return float(self.q @ y) + min(float(x[:, 2].max()) for x in (first, table))
+            return self.promised
+        first, tree = self.table(self.y, 1.0, self.ratio, self.least, 0, FREE)  # needed whatever time is left
+        table, _ = self.table(self.y, 1.0, self.ratio, self.least, LAST, budget, tree)
+        return float(self.q @ self.y) + min(float(x[:, 2].max()) for x in (first, table))
 
 
 def _of_two(family: TwoLevel) -> float:
@@ -144,19 +152,31 @@ def _of_two(family: TwoLevel) -> float:
     return float(y.sum() + (family.gain(every) - every @ y).max())
 
 
-def chain(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
+class Chain:
     """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s).
 
     Budgets (b, 0) and (0, b) occur in F, so M_s(b) ≤ E·c_{s'} ≤ E²·m_s(b) for any other secret s', c its mean under P̂.
     """
-    shares = p.sum(axis=1)
-    total, ratio = about_secret(shares, epsilon), float(np.exp(2.0 * epsilon))
-    known = np.array([entropy(row / share) for row, share in zip(p, shares, strict=True)])
-    weight = shares * known
-    for s in np.argsort(-weight):
-        q = p[s][p[s] > 0] / shares[s]
-        mine = budget.part(float(weight[s] / max(weight[weight <= weight[s]].sum(), 1e-300)))
-        if len(q) > 1 and len(shares) > 1 and mine.left > (STRAND * len(q) if len(q) > 2 else 0.0):
-            given = slack.given(float(shares[s]))
-            known[s] = min(known[s], Detail(q, slack.kappa, given, given).bound(ratio, mine))
-    return total + float(shares @ known)
+
+    def __init__(self, p: Floats, slack: Slack, epsilon: float, budget: Budget) -> None:
+        self.shares, ratio = p.sum(axis=1), float(np.exp(2.0 * epsilon))
+        self.about = about_secret(self.shares, epsilon)
+        self.known = np.array([entropy(row / share) for row, share in zip(p, self.shares, strict=True)])
+        self.weight, self.details = self.shares * self.known, {}
+        for s in np.argsort(-self.weight).tolist():
+            q, mine = p[s][p[s] > 0] / self.shares[s], self._part(s, budget)
+            if len(q) > 1 and mine.left > (STRAND * len(q) if len(q) > 2 else 0.0):
+                given = slack.given(float(self.shares[s]))
+                self.details[s] = Detail(q, slack.kappa, given, ratio, mine)
+        told = [min(x, self.details[s].promised) if s in self.details else x for s, x in enumerate(self.known)]
+        self.promised = self.about + float(self.shares @ told)
+
+    def _part(self, s: int, budget: Budget) -> Budget:
+        """Of the time, by what a secret weighs among those that are left."""
+        return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), 1e-300)))
+
+    def proved(self, budget: Budget) -> float:
+        for s, detail in self.details.items():
+            if not budget.over:
+                self.known[s] = min(self.known[s], detail.proved(self._part(s, budget)))
+        return self.about + float(self.shares @ self.known)

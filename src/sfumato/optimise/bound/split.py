@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.dual import Items
 from sfumato.optimise.bound.slack import Slack, reach
-from sfumato.optimise.bound.strand import SETTLED, STRAND, BoundStrand, Corridor, Prices
+from sfumato.optimise.bound.strand import SETTLED, BoundStrand, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 from sfumato.tolerances import SLIP
@@ -43,12 +43,16 @@ class Split:
         families = np.tile(np.arange(count), (S, S, 1)) + count * np.eye(S, dtype=np.int64)[:, :, None]  # [s0, s, k]
         self.prices = Prices(
             self.shares, corridors, np.moveaxis(families, 1, 2).reshape(-1, S), float(np.exp(-0.5 * epsilon)),
-            1.0 / self.E, budget,
+            1.0 / self.E, budget.part(),
         )
+        self.prices.fit(PRICES, budget)
+        self.promised = np.inf
+        if (height := self.prices.height(self.prices.y)) < 0.0:
+            self.promised = float(self.prices.weight @ self.prices.y) - 1.0 - float(np.log(-height))
         self.tables: list[list[Floats]] = []  # [s][kind · interval]
         self.trees: list[list[Items | None]] = [[None] * len(self.ends) for _ in self.strands]
 
-    def families(self, budget: Budget) -> float:
+    def proved(self, budget: Budget) -> float:
         """Tables of the widest corridors for all, then of all corridors; then better ones in the worst families, where
         they are farthest from what is attained, while time is left."""
         count, S = len(self.t) - 1, len(self.strands)
@@ -141,17 +145,6 @@ class Split:
 def _top(table: Floats) -> float:
     """What a block of a table is worth at most."""
     return float(table[:, 2].max())
-
-
-def split(p: Floats, slack: Slack, epsilon: float, budget: Budget) -> float:
-    """The bound with about half of the slack for every secret; ∞ where it says nothing or time does not suffice."""
-    if p.shape[1] < 3 or budget.left < STRAND * np.count_nonzero(p):  # `two_values` says more, or there is no time
-        return np.inf
-    half = Split(p, slack, epsilon, budget.part(0.2))
-    if budget.over:
-        return np.inf
-    half.prices.fit(PRICES, budget.part(0.5))
-    return min(half.families(budget), entropy(p.ravel()))
 
 
 # --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------

@@ -26,7 +26,7 @@ from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
-CLIMBS = 2  # blocks from which better ones are looked for at a time
+CLIMBS = 1  # blocks from which better ones are looked for at a time
 BUNDLE = 6  # blocks for each value and corridor in the programme of prices
 CLOSE = 1e-3  # nats that prices stand to gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
@@ -220,7 +220,7 @@ class Climb:
 
     def best(self, slope: Floats) -> Floats:
         """The block that is best for a linear aim; NaN where the solver fails."""
-        spend(100 + 10 * len(self.q))
+        spend(8 + 1.6 * len(self.q))
         self.cost[: len(self.q)] = -slope
         self.solver.update(q=self.cost)
         found = solved(self.solver)
