@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, canonical
-from sfumato.optimise.bound.point import HIGH, LOW, Chain, point
+from sfumato.optimise.bound.point import HIGH, LOW, ChainRule, point
 from sfumato.optimise.bound.slack import Slack
 from sfumato.optimise.bound.split import Split, two_values
 from sfumato.optimise.bound.strand import STRAND
@@ -74,7 +74,7 @@ def bound(
         keep("two values", two_values(live, slack, epsilon, budget))
     begun: dict[str, Route] = {}
     if go_on("chain"):
-        begun["chain"] = Chain(live, slack, epsilon, budget.part(FITTED))
+        begun["chain"] = ChainRule(live, slack, epsilon, budget.part(FITTED))
     if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
         begun["split"] = Split(live, slack, epsilon, budget.part(FITTED))
     for name in sorted(begun, key=lambda x: begun[x].promised):

@@ -152,7 +152,7 @@ def _of_two(family: TwoLevel) -> float:
     return float(y.sum() + (family.gain(every) - every @ y).max())
 
 
-class Chain:
+class ChainRule:
     """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s).
 
     Budgets (b, 0) and (0, b) occur in F, so M_s(b) ≤ E·c_{s'} ≤ E²·m_s(b) for any other secret s', c its mean under P̂.
