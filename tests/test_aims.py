@@ -20,7 +20,7 @@ def identified(design, joint):
     return sf.recovery(design.mechanism, joint).standard_errors is not None
 
 
-def test_the_least_mean_error_is_aimed_at_and_said(lopsided):
+def test_the_least_mean_error_is_aimed_at_and_said(lopsided, patient):
     made = sf.design(lopsided, 1.0)
 
     assert made.unit == "times the least standard errors" and 1 - 1e-9 <= made.value < 2 and made.bound <= made.value

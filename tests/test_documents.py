@@ -19,7 +19,7 @@ def title(path):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p.read_text())], ids=title)
-def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path):
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, tmp_path, patient_file):
     with workshop(tmp_path):
         for step in steps(page):
             assert step.holds, f"{page.name}:{step.line}: {step.code}\n{step.seen}"
