@@ -18,12 +18,12 @@ from sfumato.designers.closed_forms import srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
-from sfumato.mechanism.subset_laws import ORDERS, incidence
+from sfumato.mechanism.subset_laws import incidence
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error
-from sfumato.optimise.estimates.searching import REACHED, filled, searched, searched_along
+from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import UncertaintySet
@@ -226,12 +226,6 @@ class Estimated:
                 if law.kind == "unary" or law.outputs * asked.rows * asked.joint.useful.size <= CHANNEL:
                     error = own.of_law(law)
                     yield from [] if math.isnan(error) else [(error, law, name, reads)]
-
-
-def fitting(epsilon: float) -> list[int]:
-    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
-    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
-    return sorted({2, *near[:2]})
 
 
 def _blocks(task: Task, order: int) -> Draft:

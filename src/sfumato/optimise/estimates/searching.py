@@ -11,7 +11,9 @@ from typing import cast
 
 import numpy as np
 
+from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.all_levels import OneLevel, Together, joinable, rows_for
 from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
@@ -163,9 +165,22 @@ def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, re
 
 def values_of(k: int, epsilon: float) -> Bools:
     """Sets of k values: single ones (GRR) and all but one; every set of a few values (subset selection, unary bits), or
-    parts of all."""
+    hyperplanes of a projective space with about the share that is best at ε, and halves."""
     eye = np.eye(k, dtype=bool)
-    return _proper(np.concatenate([eye, ~eye, subsets(k).astype(bool) if k <= LISTED else _parts(k, epsilon)]))
+    sets = [eye, ~eye]
+    if k <= LISTED:
+        sets.append(subsets(k).astype(bool))
+    for order in fitting(epsilon) if k > LISTED else ():
+        with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
+            found = np.array(incidence(k, order))
+            sets += [found, ~found]
+    return _proper(np.concatenate(sets))
+
+
+def fitting(epsilon: float) -> list[int]:
+    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
+    near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
+    return sorted({2, *near[:2]})
 
 
 def _parts(n: int, epsilon: float) -> Bools:
