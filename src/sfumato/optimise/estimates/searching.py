@@ -165,11 +165,9 @@ def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, re
 
 def values_of(k: int, epsilon: float) -> Bools:
     """Sets of k values: single ones (GRR) and all but one; every set of a few values (subset selection, unary bits), or
-    hyperplanes of a projective space with about the share that is best at ε, and halves."""
+    parts of all, and hyperplanes of a projective space with about the share that is best at ε, and halves."""
     eye = np.eye(k, dtype=bool)
-    sets = [eye, ~eye]
-    if k <= LISTED:
-        sets.append(subsets(k).astype(bool))
+    sets = [eye, ~eye, subsets(k).astype(bool) if k <= LISTED else _parts(k, epsilon)]
     for order in fitting(epsilon) if k > LISTED else ():
         with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
             found = np.array(incidence(k, order))
