@@ -182,3 +182,11 @@ def test_designs_of_neighbouring_levels_are_compared_though_they_read_other_inpu
     for mechanism in (alone, both):
         error = goal(joint, "useful", mechanism.reads).of_law(mechanism.law)
         assert score(mechanism) == pytest.approx(math.sqrt(error / joint.n))
+
+
+def test_one_level_is_a_curve_of_one_and_a_text_is_refused_in_words():
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+
+    assert [d.epsilon for d in sf.designs(ball, 1.0, "grr")] == [1.0]
+    with pytest.raises(sf.InputError, match="epsilon"):
+        sf.designs(ball, "0.5,1", "grr")

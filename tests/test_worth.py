@@ -142,3 +142,10 @@ def test_what_would_help_follows_from_what_is_said_of_errors():
     assert told.lines[:2] == ["town: ± 240 points: no estimate, worth 0 unprotected rows", "age: not told, by however many rows, worth 0 unprotected rows"]
     assert told.lines[-1] == "what would make the ± smaller: twice as many rows (0.71 times as large)"
     assert "smaller" not in replace(told, parts=told.parts[1:]).lines[-1]  # a ± that there is not becomes no smaller
+
+
+@pytest.mark.parametrize("ball", [sf.ChiSquareBall(JOINT), sf.RenyiBall(JOINT, alpha=0.5, confidence=0.95), sf.Anything(JOINT)])
+def test_what_helps_names_a_column_over_every_kind_of_set(ball):
+    helps = sf.design(ball, 1.0, "grr").foreseen().helps
+
+    assert any(h.what.startswith("leaving out") for h in helps)

@@ -27,7 +27,7 @@ from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, parts_of, untouched_errors
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import AT_A_GLANCE
-from sfumato.uncertainty import Anything, ChiSquareBall
+from sfumato.uncertainty import Anything, ChiSquareBall, RenyiBall
 
 AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
@@ -231,8 +231,7 @@ def _named(joint: Joint) -> dict[str, tuple[str, int]]:
 
 
 def _helps(mechanism: Mechanism, joint: Joint, errors: Mapping[str, float]) -> list[Help]:
-    """Ways to smaller errors, the best first, each by what the best closed form would have instead: a search may find
-    more."""
+    """Ways to smaller errors, the best first, each by what the best closed forms have now and would have instead."""
     claim = mechanism.claim
     if claim is None or claim.within is None:
         return [Help("twice as many rows", math.sqrt(0.5))]
@@ -244,20 +243,18 @@ def _helps(mechanism: Mechanism, joint: Joint, errors: Mapping[str, float]) -> l
             tried[f"leaving out {column.name}"] = other
         if column.size > 3 and (other := _around(task, _merged(joint, i, 2))) is not None:
             tried[f"{(column.size + 1) // 2} instead of {column.size} values of {column.name}"] = other
-    now = _by_column(joint, errors)
+    now = _least(task) or _by_column(joint, errors)
     found = [Help(what, times) for what, one in tried.items() if (times := _times(now, _least(one))) < 1]
     found.append(Help("twice as many rows", math.sqrt(0.5)))
     return sorted(found, key=lambda h: h.times)[:HELPS]
 
 
 def _around(task: Task, joint: Joint) -> Task | None:
-    """The same promise about another table; None where the set says too little of itself to be moved."""
+    """The same promise about another table, merging cells keeps a ball's radius; None for sets of other kinds."""
     within = task.within
     if isinstance(within, Anything):
         return replace(task, within=Anything(joint))
-    if isinstance(within, ChiSquareBall) and within.confidence is not None and joint.n is not None:
-        return replace(task, within=ChiSquareBall(joint, radius=within.radius))
-    return None
+    return replace(task, within=within.around(joint)) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
 
 
 def _least(task: Task) -> dict[str, float]:

@@ -50,17 +50,18 @@ def along(
 
 
 def designs(
-    within: UncertaintySet | Joint, epsilons: Sequence[float], method: str = "auto", *, notion: str = "rldp",
+    within: UncertaintySet | Joint, epsilons: Sequence[float] | float, method: str = "auto", *, notion: str = "rldp",
     reads: str = "both", at_most: float | None = None, **options: Any,
 ) -> tuple[Design, ...]:
-    """A sealed and certified design at each ε, in increasing order; the work of about a third of as many designs.
+    """A sealed and certified design at each ε, in increasing order and each once; about a third of the work.
 
     ballopt, precise and auto share their searches; polyopt's optimum is listed where its rows are few; of other methods
     each point is designed alone. `working` are the seconds of work that one design alone may take. No value is worse
     than that of a smaller ε, whose mechanism has the promise too; no bound is weaker than that of a larger one. Of
     auto, whose errors are told in units of the least at their own ε, values do not compare, and `foreseen` does.
     """
-    listed = sorted({designed_epsilon(x) for x in epsilons})
+    several = [epsilons] if isinstance(epsilons, (str, float, int)) else list(epsilons)
+    listed = sorted({designed_epsilon(x) for x in several})
     if not listed:
         raise InputError("give at least one ε")
     if "time_limit" in options and method in (*SHARING, "auto"):

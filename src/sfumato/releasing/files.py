@@ -170,7 +170,7 @@ def _check_apart(target: Where, source: Where) -> None:
         raise OutputError("is the input", next=ELSEWHERE, where=target)
     if out.startswith(f"{given}/"):
         raise OutputError(
-            f"lies in the input folder {source}", next="Choose a place outside; nothing was released.", where=target
+            f"lies inside the input {source}", next="Choose a place outside; nothing was released.", where=target
         )
 
 
