@@ -414,3 +414,9 @@ def test_the_ledger_tells_the_chance_of_one_release_from_that_of_all(tmp_path):
     assert own == 1e-9 and "at most δ = 1e-09 by this release, and 2e-09 by all" in " ".join(shown.split())
     assert all("another release may find other labels of s" in " ".join(x.split()) for x in said)
     assert all("(--labels)" in x for x in said)
+
+
+def test_a_path_in_place_of_a_ledger_is_refused_in_words(tmp_path):
+    joint = sf.datasets.adult("sex", "race")
+    with pytest.raises(sf.InputError, match=r"sf\.Ledger\(path\)"):
+        sf.release(sf.datasets.rows(joint), sf.design(joint, 1.0, "grr").mechanism, ledger=str(tmp_path / "l.db"), people="all")

@@ -287,6 +287,8 @@ class Account:
     def booking(self, flow: Flow, target: Target) -> Booking:
         """The place of a release in the ledger, if there is one."""
         if self.ledger is not None:
+            if not hasattr(self.ledger, "booking"):
+                raise InputError("ledger= takes a ledger", value=self.ledger, next="Say ledger=sf.Ledger(path).")
             return self.ledger.booking(flow, target, self)
         if any(x is not None for x in (self.people, self.budget, self.memoise, self.person)):
             raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")

@@ -156,10 +156,9 @@ def _gap_of_two(q: Floats, excess: Floats) -> Floats:
     With ρ = √(x/(1+x)) the condition is q₀q₁(ρ + 1/ρ − 2) = C − 1, that is (1 − ρ)² = a²ρ, a² = (C − 1)/(q₀q₁); its
     root below 1 is ρ = (2/(a + √(a²+4)))², and x = ρ²/(1 − ρ²) with 1 − ρ = a√ρ: no cancellation.
     """
-    a = np.sqrt(excess / (q[:, 0] * q[:, 1]))
+    a = np.maximum(np.sqrt(excess / np.maximum(q[:, 0] * q[:, 1], LEAST)), LEAST)
     root = 2 / (a + np.sqrt(a * a + 4))
-    rho = root * root
-    return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
+    return np.asarray(3 * np.log(root) - np.log(a) - np.log1p(root * root))
 
 
 def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
