@@ -16,9 +16,9 @@ from tests.columns_data import people, shares
 
 import sfumato as sf
 from measure import Row, table
-from sfumato.bundles.answers import Answer
-from sfumato.bundles.sharing import Spec, TurnLayout, error_together
 from sfumato.certification.together import certify_bundle
+from sfumato.composing.answers import Answer
+from sfumato.composing.sharing import Spec, TurnLayout, error_together
 from sfumato.designers.aiming import Z95
 
 ROWS, COLUMNS, LABELS, EPSILON, RUNS = 100_000, 10, 8, 1.0, 20

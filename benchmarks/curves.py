@@ -19,7 +19,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy is loaded, as in the pr
 import numpy as np
 
 import sfumato as sf
-from sfumato.comparing.running import levels
+from sfumato.reporting.comparing import levels
 
 GRID = levels("0.1:4")
 PAGE = Path(__file__).parents[1] / "docs" / "comparing.md"

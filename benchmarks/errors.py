@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 import sfumato as sf
-from sfumato.comparing.measuring import covariance, olh_precision, precision, untouched
-from sfumato.comparing.results import Precision
 from sfumato.designers.base import Task
 from sfumato.designers.closed_forms import subsets
+from sfumato.reporting.comparison import Precision
+from sfumato.reporting.measuring import covariance, olh_precision, precision, untouched
 
 TARGET = Path(__file__).parent.parent / "docs" / "errors.md"
 PAIRS = (("sex", "race"), ("occupation", "education"))

@@ -23,7 +23,7 @@ FIELDS = (
 COLUMNS = (
     "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "native-country", "income",
 )
-HOME = Path(__file__).parents[1] / "src" / "sfumato" / "datasets" / "adult.json"
+HOME = Path(__file__).parents[1] / "src" / "sfumato" / "sources" / "adult.json"
 CELLS = Path(__file__).with_name("adult_cells.json")
 
 

@@ -8,10 +8,10 @@ import pytest
 from tests.columns_data import column, people, shares
 
 import sfumato as sf
-from sfumato.bundles.answers import possible
-from sfumato.bundles.plans import turn_plan
-from sfumato.bundles.sharing import Spec, TurnLayout, answered, shares_of_epsilon, shares_of_rows
-from sfumato.bundles.tailored import strongest
+from sfumato.composing.answers import possible
+from sfumato.composing.plans import turn_plan
+from sfumato.composing.sharing import Spec, TurnLayout, answered, shares_of_epsilon, shares_of_rows
+from sfumato.composing.tailored import strongest
 from sfumato.errors import InputError
 from sfumato.mechanism import Mechanism
 
@@ -72,7 +72,7 @@ def test_rows_are_divided_as_neyman_says_when_every_table_has_its_part():
 def test_epsilon_is_divided_no_worse_than_evenly_or_by_any_nearby_division():
     layout = TurnLayout(2, (2, 3, 12), (1.0, 1.0, 1.0))
     specs = [Spec((), True), *(Spec((c,)) for c in range(3))]
-    from sfumato.bundles.sharing import error_together
+    from sfumato.composing.sharing import error_together
 
     def error(levels):
         return error_together(specs, [s.answer(layout, float(e)) for s, e in zip(specs, levels, strict=True)], layout)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.columns_data import column, sealed_answer
 
 import sfumato as sf
-from sfumato.bundles.answers import Answer, best_answer
-from sfumato.bundles.sharing import Spec, TurnLayout, held_effects
-from sfumato.bundles.tailored import Measured
 from sfumato.certification.together import bundle_certificate, stand_in, summed
+from sfumato.composing.answers import Answer, best_answer
+from sfumato.composing.sharing import Spec, TurnLayout, held_effects
+from sfumato.composing.tailored import Measured
 from sfumato.mechanism import Claim, Mechanism
 from sfumato.mechanism.subset_laws import incidence
 

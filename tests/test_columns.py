@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from tests.columns_data import column, people, sealed_answer, shares
 
 import sfumato as sf
-from sfumato.bundles.answers import Answer, possible
 from sfumato.cli import cli
+from sfumato.composing.answers import Answer, possible
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells
@@ -167,7 +167,7 @@ def test_tables_agree_on_the_columns_they_share_and_no_share_is_negative():
 
 
 def test_effects_are_pooled_as_least_squares_would_with_the_covariance_expected(monkeypatch):
-    monkeypatch.setattr("sfumato.bundles.answers.ORDERS", ())
+    monkeypatch.setattr("sfumato.composing.answers.ORDERS", ())
     possible.cache_clear()
     rows = people(3_000, columns=3, labels=3, seed=2)
     bundle = sf.bundle(rows, "secret", EIGHT[:3], 1.0, asking="in turn", time_limit=0).bundle

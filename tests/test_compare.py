@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.strategies import epsilons, joints, mechanisms
 
 import sfumato as sf
-from sfumato.comparing import curve, measuring, workers
-from sfumato.comparing.measuring import covariance, precision, realised, untouched
-from sfumato.comparing.results import cache_folder
-from sfumato.comparing.running import ENTRANTS, levels
+from sfumato.reporting import curve, measuring, workers
+from sfumato.reporting.comparing import ENTRANTS, levels
+from sfumato.reporting.comparison import cache_folder
+from sfumato.reporting.measuring import covariance, precision, realised, untouched
 
 CLOSED = ["ir", "srr", "cr", "grr", "oue", "plain-grr", "plain-olh"]
 JOINT = sf.Joint.from_counts([[40, 25, 60], [30, 70, 20]], secret=["ill", "well"], useful=["a", "b", "c"])
@@ -140,7 +140,7 @@ def test_levels_at_resampled_truths_keep_the_promise_as_often_as_the_ball_says()
 
 
 def test_listed_levels_are_those_of_the_privacy_notion():
-    from sfumato.comparing import measuring as truths
+    from sfumato.reporting import measuring as truths
 
     made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "ir")
     given_u = truths.truths(JOINT, 5)
@@ -259,7 +259,7 @@ def test_a_bound_that_another_method_proved_holds_for_the_one_it_helps():
 
 
 def test_a_method_that_tells_everything_is_not_designed_at_a_larger_level(monkeypatch):
-    from sfumato.comparing import measuring
+    from sfumato.reporting import measuring
 
     asked, made = [], measuring._alone
     monkeypatch.setattr(measuring, "_alone", lambda asked_of, e, method: asked.append(e) or made(asked_of, e, method))

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 from tests.test_compare import CLOSED, JOINT, own_cache, quick  # noqa: F401
 
 from sfumato.cli import cli
-from sfumato.comparing import Comparison, Point, workers
-from sfumato.comparing.page import advice, error_picture, kept_picture, page, recommended
-from sfumato.comparing.pictures import Axes, ChartLine, chart
-from sfumato.comparing.running import PLAIN
+from sfumato.reporting import Comparison, Point, workers
+from sfumato.reporting.comparing import PLAIN
+from sfumato.reporting.comparison_page import advice, comparison_page, error_picture, kept_picture, recommended
+from sfumato.reporting.pictures import Axes, ChartLine, chart
 
 
 def run(*args):
@@ -45,7 +45,7 @@ def test_pictures_are_well_formed_described_and_finite():
         names = [e.tag.split("}")[1] for e in tree]
         assert names[:2] == ["title", "desc"] and "best with" in tree[1].text
         assert "nan" not in text and "inf" not in text.replace("information", "")
-    text = page(found, 1.0)
+    text = comparison_page(found, 1.0)
     script = re.search(r"<script>(.*)</script>", text, re.S)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
@@ -55,7 +55,7 @@ def test_pictures_are_well_formed_described_and_finite():
 def test_three_methods_are_recommended_in_fixed_colours_and_every_name_is_explained():
     found = quick([*CLOSED, "nr"], [0.5, 1.0, 3.0])
     chosen = recommended(found.at(1.0))
-    text = page(found, 1.0)
+    text = comparison_page(found, 1.0)
 
     assert len(chosen) == 3 and "nr" not in chosen
     for picture in (kept_picture(found, 1.0), error_picture(found, 1.0)):

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import sfumato as sf
-from sfumato.bundles.tailored import each_of
 from sfumato.cli import cli
+from sfumato.composing.tailored import each_of
 from sfumato.sources import open_source
 
 LEVEL = 0.95

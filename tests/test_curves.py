@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.comparing.measuring import precision
 from sfumato.designers.base import Task
 from sfumato.designers.precise import precise
 from sfumato.errors import InputError
 from sfumato.optimise.all_levels import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.estimates.goal import goal
+from sfumato.reporting.measuring import precision
 
 EPSILONS = (0.4, 1.0, 3.0)
 JOINT = sf.Joint.from_counts([[300, 120, 80], [90, 260, 150]])

@@ -12,8 +12,8 @@ from tests.strategies import epsilons, joints, listed, matrices, mechanisms, sea
 import sfumato as sf
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.funnel import posteriors
-from sfumato.utility import information
-from sfumato.utility.information import binned, unary_information
+from sfumato.privacy import information
+from sfumato.privacy.information import binned, unary_information
 
 
 def with_joint(reads=None, **options):
@@ -139,7 +139,7 @@ def test_closed_forms_use_all_of_their_budget_at_a_known_distribution(joint, eps
 
 @given(joints(), epsilons(0.1, 2.0))
 def test_the_ceiling_bounds_the_identity_of_nothing_and_grows(joint, epsilon):
-    from sfumato.utility import ceiling
+    from sfumato.privacy import ceiling
 
     assert joint.entropy_useful_given_secret - 1e-12 <= ceiling(joint, epsilon) <= joint.entropy + 1e-12
     assert ceiling(joint, epsilon) <= ceiling(joint, 2 * epsilon) + 1e-12

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.strategies import boundary_points, epsilons, joints, realised
 
 import sfumato as sf
-from sfumato.comparing.measuring import olh_precision, precision
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.estimates.goal import goal
 from sfumato.optimise.estimates.mixing import best_mixture
 from sfumato.optimise.estimates.searching import filled, searched
+from sfumato.reporting.measuring import olh_precision, precision
 
 JOINT = sf.datasets.adult("sex", "race")
 

@@ -12,10 +12,10 @@ from tests.test_report_numbers import random_layout
 import sfumato as sf
 from sfumato import datasets
 from sfumato.certification import certify
-from sfumato.comparing.page import page as compare_page
 from sfumato.estimation import estimate
 from sfumato.releasing import release
 from sfumato.reporting import facts_of, private_report, public_report
+from sfumato.reporting.comparison_page import comparison_page as compare_page
 
 pytestmark = pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT)
 WIDTHS = (360, 820, 1440)

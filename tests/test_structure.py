@@ -14,14 +14,14 @@ import sfumato as sf
 from sfumato.designers.choose import _HOMES, designer
 from sfumato.drawing import manifest
 from sfumato.mechanism import bundle, file
-from sfumato.utility.information import _BY_KIND
+from sfumato.privacy.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ROOT = Path(__file__).parent.parent
 ORDER = [
     "errors", "demand", "libraries", "processes", "decimals", "tolerances", "frames", "standalone", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
-    "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey",
+    "uncertainty", "mechanism", "optimise", "privacy", "certification", "designers", "composing",
+    "drawing", "estimation", "reporting", "releasing", "ledgers", "auditing", "survey",
     "reproduce", "studio", "cli", "__main__",
 ]
 # alphabet encodes through sources.arrow, loaded when a whole column comes: the one call backwards.
@@ -171,7 +171,7 @@ def test_public_names_are_all_that_a_package_shows():
 
 def test_mypy_knows_each_name_where_it_lives():
     packages = [p for p in modules() if p.name == "__init__.py" and "on_demand(" in p.read_text()]
-    assert len(packages) > 15
+    assert len(packages) > 12
     for path in packages:
         package = importlib.import_module(".".join(path.relative_to(HOME.parent).parts[:-1]))
         guarded = next(n for n in ast.parse(path.read_text()).body if isinstance(n, ast.If))

@@ -10,11 +10,9 @@ if TYPE_CHECKING:  # what a type checker sees; at run time the table below says 
     from sfumato import datasets
     from sfumato.alphabet import Alphabet, Column
     from sfumato.auditing import audit
-    from sfumato.bundles import BundleDesign, bundle
     from sfumato.certification import certify, seal, verify
     from sfumato.certification.promises import promises
-    from sfumato.comparing import compare
-    from sfumato.composing import Composition, Waves, compose, waves
+    from sfumato.composing import BundleDesign, Composition, Waves, bundle, compose, waves
     from sfumato.designers import (
         Design,
         Draft,
@@ -56,17 +54,22 @@ if TYPE_CHECKING:  # what a type checker sees; at run time the table below says 
         TotalVariation,
         WorstInputLeakage,
         about_one_person,
+        expected_distortion,
         lattice,
         leakage_map,
+        least_information,
         level,
         measure,
+        mutual_information,
+        nmi,
+        recovery,
     )
     from sfumato.releasing import Plan, Release, plan, publish, release
+    from sfumato.reporting import compare
     from sfumato.sources import Place, open_source
     from sfumato.sources.tabulation import tabulate
     from sfumato.survey import Question, Survey
     from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, covering
-    from sfumato.utility import expected_distortion, least_information, mutual_information, nmi, recovery
 
 __version__ = "0.1.0"
 
@@ -82,18 +85,17 @@ _HOMES = {  # where each public name lives; loaded on first use so that importin
     "privacy": (
         "LDP LIP PML RLDP SRLIP Arimoto BayesLeakage Contraction GainLeakage Leakage MaximalAlphaLeakage "
         "MaximalCorrelation MaximalLeakage PointwiseLeakage RenyiLDP Shannon Sibson TiltedLeakage TotalVariation "
-        "WorstInputLeakage about_one_person lattice leakage_map level measure"
+        "WorstInputLeakage about_one_person expected_distortion lattice leakage_map least_information level measure "
+        "mutual_information nmi recovery"
     ),
-    "utility": "expected_distortion least_information mutual_information nmi recovery",
     "certification": "certify seal verify",
     "certification.promises": "promises",
     "designers": "Design Draft Task design designs least_epsilon least_leakage methods register tradeoff",
-    "composing": "Composition Waves compose waves",
-    "bundles": "BundleDesign bundle",
+    "composing": "BundleDesign Composition Waves bundle compose waves",
     "releasing": "Plan Release plan publish release",
     "estimation": "estimate synthesise",
     "estimation.numbers": "numbers",
-    "comparing": "compare",
+    "reporting": "compare",
     "auditing": "audit",
     "survey": "Question Survey",
     "errors": "BudgetError ClaimError DataError InputError SfumatoError",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import comparing, releasing, reporting, utility
+from sfumato import privacy, releasing, reporting
 from sfumato.atomic import as_output_error, check_folder, check_target, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
@@ -56,10 +56,10 @@ from sfumato.errors import InputError, listed, spelled
 if TYPE_CHECKING:
     from sfumato.cli.console import Board
     from sfumato.cli.options import Options
-    from sfumato.comparing.results import Comparison
     from sfumato.designers.aiming import Foreseen
     from sfumato.frames import Record
     from sfumato.joint import Joint
+    from sfumato.reporting.comparison import Comparison
     from sfumato.sources import Where
 
 
@@ -219,21 +219,21 @@ def compare(
       sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
       sfumato compare adult --secret sex --useful race --out compared
     """
-    grid = comparing.levels(epsilon, points)
-    names = comparing.entrants(joined(methods) or None)
+    grid = reporting.levels(epsilon, points)
+    names = reporting.entrants(joined(methods) or None)
     if out is not None:
         _check_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
     with board(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as shown:
-        found = comparing.compare(
+        found = reporting.compare(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
             cache=not no_cache, progress=lambda done, of, what: shown.tell(done, what), at_most=at_most,
             early=_showing(shown, here, out),
         )
     files = {} if out is None or not found.points else _saved(found, here, out)
     if as_json:
-        document({**found.document(), "advice": [*map(asdict, comparing.advice(found.at(here)))], "files": files})
+        document({**found.document(), "advice": [*map(asdict, reporting.advice(found.at(here)))], "files": files})
     else:
         _show_compared(found, here, files)
     if not found.complete:
@@ -282,8 +282,9 @@ def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
-        "kept.svg": comparing.kept_picture(found, at), "errors-useful.svg": comparing.error_picture(found, at),
-        "errors-joint.svg": comparing.error_picture(found, at, "joint"), "compare.html": comparing.page(found, at),
+        "kept.svg": reporting.kept_picture(found, at), "errors-useful.svg": reporting.error_picture(found, at),
+        "errors-joint.svg": reporting.error_picture(found, at, "joint"),
+        "compare.html": reporting.comparison_page(found, at),
     }
     files = {name: out / name for name in texts}
     write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
@@ -303,7 +304,7 @@ def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None
             story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
         _errors(found, at)
         heading(f"\nAdvice at ε = {at:.3g}")
-        told = [(a.aim, f"{a.method}: {a.reason}") for a in comparing.advice(found.at(at))]
+        told = [(a.aim, f"{a.method}: {a.reason}") for a in reporting.advice(found.at(at))]
         pairs(told) if told else story(NO_ADVICE)
     if found.missing:
         heading("\nWithout a design")
@@ -331,7 +332,7 @@ def _ordered(found: Comparison) -> dict[str, str]:
     def rank(name: str) -> tuple[bool, bool, float]:
         return (not known[name].comparable, name in plain, -sum(p.nmi or 0.0 for p in found.of(name)))
 
-    known, plain = comparing.ENTRANTS, comparing.PLAIN
+    known, plain = reporting.ENTRANTS, reporting.PLAIN
     names = sorted(found.methods, key=rank)
     return {name: name + ("" if known[name].comparable and name not in plain else " *") for name in names}
 
@@ -347,7 +348,7 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
             figures = ["–" if (nmi := by.get(e)) is None else percent(nmi, 1) for e in named]
             rows.append([shown, spark([by.get(e) for e in grid], high=1.0), *figures])
 
-    top = {e: utility.ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
+    top = {e: privacy.ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(percent(top[e], 1) for e in named)])
     return ["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows
 

@@ -1,4 +1,4 @@
-"""Composing: several releases of the same rows as one mechanism, and the level of the whole."""
+"""Composing: several releases of the same rows as one mechanism, and bundles: many columns under one promise."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.composing.composition import Composition, Level, compose
+    from sfumato.composing.designing import BundleDesign, bundle
     from sfumato.composing.joining import Total, joined, total_levels
     from sfumato.composing.repeating import Waves, waves
+    from sfumato.composing.trees import ModelFit
 
 __all__ = on_demand(__name__, {
     ".composition": "Composition Level compose",
+    ".designing": "BundleDesign bundle",
     ".joining": "Total joined total_levels",
     ".repeating": "Waves waves",
+    ".trees": "ModelFit",
 })

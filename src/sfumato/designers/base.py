@@ -20,8 +20,8 @@ from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
+from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
-from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
 SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound

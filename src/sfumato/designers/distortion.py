@@ -25,11 +25,11 @@ from sfumato.optimise.saddle.limits import (
     under_ldp,
     under_maximal_leakage,
 )
+from sfumato.privacy import expected_distortion, information
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.ldp import LDP
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
-from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
 LEAST_APART = 1e-3  # of the range of values: chosen outputs closer than this are one

@@ -24,8 +24,8 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
 from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.sources import ATTEMPTED, Sources, bisected, least_epsilon_for, lost
+from sfumato.privacy import expected_distortion
 from sfumato.uncertainty import ChiSquareBall, Exactly
-from sfumato.utility import expected_distortion
 
 
 def sources_of(given: Any) -> Sources:

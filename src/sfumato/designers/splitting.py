@@ -17,10 +17,10 @@ from sfumato.designers.closed_forms import grr_response, l1_radius, reachable, s
 from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Cells, Constant, Law, Mechanism
+from sfumato.privacy import information
+from sfumato.privacy.information import xlogx
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
 from sfumato.uncertainty.renyi import distances
-from sfumato.utility import information
-from sfumato.utility.information import xlogx
 
 # --- IR: independent reporting, randomised response on S and on U side by side ----------------------------------------
 

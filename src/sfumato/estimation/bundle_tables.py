@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato import estimation
 from sfumato.alphabet import Column, Floats
-from sfumato.bundles.plans import helps
+from sfumato.composing.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted

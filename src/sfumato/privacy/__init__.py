@@ -1,4 +1,4 @@
-"""Privacy: notions of what a release may tell about an input or a secret.
+"""Privacy: notions of what a release may tell about an input or a secret; and what it keeps for an analyst.
 
 All have `level(mechanism)`; measures also have `reading(mechanism, prior)` with bound, worst prior and witness, and
 `of(channel, prior)` for a bare matrix Q[y, x].
@@ -13,17 +13,17 @@ from sfumato.demand import on_demand
 if TYPE_CHECKING:
     from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage, WorstInputLeakage, dual_laws
     from sfumato.privacy.beliefs import LIP, PML, SRLIP, BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
+    from sfumato.privacy.ceilings import (
+        LeastInformation,
+        Recovery,
+        ceiling,
+        expected_distortion,
+        least_information,
+        recovery,
+    )
+    from sfumato.privacy.information import Information, information, mutual_information, nmi
     from sfumato.privacy.ldp import LDP, RLDP, RenyiLDP
     from sfumato.privacy.measures import Measure, Notion, Reading, Witness, apart, level, measure, together
-    from sfumato.privacy.mutual_information import (
-        Arimoto,
-        Contraction,
-        MaximalAlphaLeakage,
-        MaximalCorrelation,
-        Shannon,
-        Sibson,
-        TotalVariation,
-    )
     from sfumato.privacy.overview import (
         EDGES,
         Lattice,
@@ -34,13 +34,24 @@ if TYPE_CHECKING:
         map_of,
         overview,
     )
+    from sfumato.privacy.shannon import (
+        Arimoto,
+        Contraction,
+        MaximalAlphaLeakage,
+        MaximalCorrelation,
+        Shannon,
+        Sibson,
+        TotalVariation,
+    )
 
 __all__ = on_demand(__name__, {
     ".alpha_beta": "Leakage TiltedLeakage WorstInputLeakage dual_laws",
     ".beliefs": "LIP PML SRLIP BayesLeakage GainLeakage MaximalLeakage PointwiseLeakage",
+    ".ceilings": "LeastInformation Recovery ceiling expected_distortion least_information recovery",
+    ".information": "Information information mutual_information nmi",
     ".ldp": "LDP RLDP RenyiLDP",
     ".measures": "Measure Notion Reading Witness apart level measure together",
-    ".mutual_information": (
+    ".shannon": (
         "Arimoto Contraction MaximalAlphaLeakage MaximalCorrelation Shannon Sibson TotalVariation"
     ),
     ".overview": "EDGES Lattice LeakageMap about_one_person lattice leakage_map map_of overview",

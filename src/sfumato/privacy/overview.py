@@ -33,7 +33,7 @@ from sfumato.privacy.measures import (
     live,
     seen_from_secret,
 )
-from sfumato.privacy.mutual_information import (
+from sfumato.privacy.shannon import (
     Arimoto,
     Contraction,
     MaximalAlphaLeakage,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sfumato.bundles import bundle
-from sfumato.bundles.plans import worth
-from sfumato.bundles.sharing import TurnLayout
+from sfumato.composing import bundle
+from sfumato.composing.plans import worth
+from sfumato.composing.sharing import TurnLayout
 from sfumato.decimals import capitalised, percent
 from sfumato.designers import design
 from sfumato.designers.aiming import worth_of_one

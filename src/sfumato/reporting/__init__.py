@@ -1,4 +1,4 @@
-"""Reporting: the numbers of a release, and the page that explains them."""
+"""Reporting: the numbers of a release and the page that explains them; every mechanism compared over a grid of ε."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
+    from sfumato.reporting.comparing import ENTRANTS, PLAIN, compare, curve, entrants, levels
+    from sfumato.reporting.comparison import Comparison, Missing, Point, Precision, Realised, Spread
+    from sfumato.reporting.comparison_page import advice, comparison_page, error_picture, kept_picture
     from sfumato.reporting.facts import facts_of
     from sfumato.reporting.figures import Facts, consequences, placed, witnessed
     from sfumato.reporting.pages import page, private_path, private_report, public_report, write_reports
     from sfumato.reporting.words import document_of, lines_of
 
 __all__ = on_demand(__name__, {
+    ".comparing": "ENTRANTS PLAIN compare curve entrants levels",
+    ".comparison": "Comparison Missing Point Precision Realised Spread",
+    ".comparison_page": "advice comparison_page error_picture kept_picture",
     ".facts": "facts_of",
     ".figures": "Facts consequences placed witnessed",
     ".pages": "page private_path private_report public_report write_reports",

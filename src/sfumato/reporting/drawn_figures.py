@@ -14,11 +14,11 @@ from sfumato.errors import LARGEST_EPSILON
 from sfumato.estimation.estimates import foreseen_errors
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Unary
+from sfumato.privacy import ceiling
 from sfumato.reporting.attack import USUAL_BELIEFS, bounded, worst_belief
 from sfumato.reporting.figures import Cost, Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.tolerances import PICTURED
 from sfumato.uncertainty import Exactly
-from sfumato.utility import ceiling
 
 
 def precision_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[PrecisionFigures, ...]:

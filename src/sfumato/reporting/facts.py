@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
-from sfumato.bundles.counting import joint_codes
 from sfumato.certification.promises import sentences
 from sfumato.certification.together import about_record, drawn_for
+from sfumato.composing.counting import joint_codes
 from sfumato.decimals import BIT, in_a_hundred
 from sfumato.decimals import total as summed
 from sfumato.errors import InputError
@@ -23,7 +23,7 @@ from sfumato.estimation import BundleEstimate, Estimate, Marginal, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.privacy import LDP
+from sfumato.privacy import LDP, mutual_information
 from sfumato.reporting.attack import attack_of, guessers_of, leaks_of, most_guessed, outputs_by_secret, promised
 from sfumato.reporting.drawn_figures import curve_of, heat_of, most_bits, precision_of
 from sfumato.reporting.figures import (
@@ -44,7 +44,6 @@ from sfumato.reporting.figures import (
 from sfumato.sources import Source
 from sfumato.tolerances import DRAWN, PICTURED
 from sfumato.uncertainty import Anything
-from sfumato.utility import mutual_information
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate

@@ -16,12 +16,11 @@ from sfumato.designers.base import Task
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir, total_variation
 from sfumato.joint import Joint
-from sfumato.privacy import LDP, RLDP
+from sfumato.privacy import LDP, RLDP, mutual_information
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import apart, curves, verdict, write_csv, written
 from sfumato.tolerances import LEAST
 from sfumato.uncertainty import ChiSquareBall
-from sfumato.utility import mutual_information
 
 # Examples 1–5: the estimate from 100 rows, and the truth behind it.
 ESTIMATE = Joint.from_counts([[7, 10], [26, 57]])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.datasets import adult
-from sfumato.privacy import LDP
+from sfumato.privacy import LDP, mutual_information
 from sfumato.reproduce import Run, papers
 from sfumato.reproduce.drawing import Band, Panel, boxes, curves, verdict, write_csv, written
 from sfumato.reproduce.robust_examples import (
@@ -28,7 +28,6 @@ from sfumato.reproduce.robust_examples import (
 )
 from sfumato.tolerances import SLIP
 from sfumato.uncertainty import ChiSquareBall
-from sfumato.utility import mutual_information
 
 # Figure 2. The paper shows no numbers; the verdict holds its statements against ours. Panels (c) and (d) lack PolyOpt
 # and NR there: "the space complexity became unfeasible".

@@ -22,9 +22,9 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import check_target, write_all
-from sfumato.bundles.answers import Answer
 from sfumato.certification import seal
 from sfumato.composing import Waves, waves
+from sfumato.composing.answers import Answer
 from sfumato.designers import design
 from sfumato.designers.closed_forms import grr_response as response
 from sfumato.errors import InputError, designed_epsilon, option, unknown

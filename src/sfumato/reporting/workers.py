@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from sfumato.comparing.results import Missing, Point
-from sfumato.comparing.running import CLOSED, ENTRANTS, Task
 from sfumato.designers.base import REGISTERED
 from sfumato.processes import receive, send
+from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
+from sfumato.reporting.comparison import Missing, Point
 from sfumato.uncertainty import UncertaintySet
 
 
@@ -64,7 +64,7 @@ class Running:
         pipes = [(os.pipe(), os.pipe()) for _ in range(count - 1)]
         theirs = [end for tasks, results in pipes for end in (tasks[0], results[1])]
         loader = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.comparing.workers", *map(str, theirs)], stdin=subprocess.PIPE,
+            [sys.executable, "-m", "sfumato.reporting.workers", *map(str, theirs)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, pass_fds=theirs,
         )
         for end in theirs:
@@ -140,7 +140,7 @@ def answers(
 
 
 def _here(within: UncertaintySet, strands: Sequence[Strand], options: dict[str, Any]) -> Iterator[Answer]:
-    from sfumato.comparing.measuring import measured
+    from sfumato.reporting.measuring import measured
 
     waiting = list(reversed(strands))
     while waiting:
@@ -284,8 +284,8 @@ def main() -> None:
 
 def _loaded(designers: Sequence[str]) -> None:
     """What designing will ask for: before dividing it is loaded once."""
-    from sfumato.comparing import measuring  # noqa: F401
     from sfumato.designers.choose import designer
+    from sfumato.reporting import measuring  # noqa: F401
 
     for name in designers:
         designer(name)
@@ -293,7 +293,7 @@ def _loaded(designers: Sequence[str]) -> None:
 
 def _serve(tasks: IO[bytes], out: IO[bytes], within: UncertaintySet, options: dict[str, Any]) -> None:
     """Answer tasks until there are no more."""
-    from sfumato.comparing.measuring import measured
+    from sfumato.reporting.measuring import measured
 
     send(out, os.getpid())
     while True:

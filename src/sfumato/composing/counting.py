@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Array, Column, Floats, Ints
-from sfumato.bundles.answers import SECRET
-from sfumato.bundles.sharing import Spec, TurnLayout
+from sfumato.composing.answers import SECRET
+from sfumato.composing.sharing import Spec, TurnLayout
 from sfumato.errors import InputError, UnknownName, option
 from sfumato.joint import Joint
 from sfumato.noise import SEEDED, Below, noisy_counts

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Floats
-from sfumato.bundles.answers import SECRET
-from sfumato.bundles.counting import Columns, adapted
-from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered
-from sfumato.bundles.tailored import ball_bundle, sealed_part, tailored, unsealed
-from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
+from sfumato.composing.answers import SECRET
+from sfumato.composing.counting import Columns, adapted
+from sfumato.composing.plans import BundlePlan, plans, turns_of, useful_of
+from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, answered
+from sfumato.composing.tailored import ball_bundle, sealed_part, tailored, unsealed
+from sfumato.composing.trees import ModelFit, fit_of, tree_bundle
 from sfumato.decimals import LEVEL, at_most, near
 from sfumato.designers.aiming import Z95
 from sfumato.designers.base import LARGEST

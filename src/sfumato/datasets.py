@@ -16,8 +16,6 @@ from sfumato.joint import Joint
 from sfumato.libraries import pyarrow as pa
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.alphabet import Label
 
 __all__ = ["adult", "adult_pairs", "rows", "sample"]
@@ -39,7 +37,7 @@ class _Facts(TypedDict):
 
 @cache
 def _facts() -> _Facts:
-    facts: _Facts = json.loads(files(__package__).joinpath("adult.json").read_text("utf-8"))
+    facts: _Facts = json.loads(files("sfumato.sources").joinpath("adult.json").read_text("utf-8"))
     return facts
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
-from sfumato.bundles.answers import SECRET, Answer, best_answer
-from sfumato.bundles.counting import Columns
-from sfumato.bundles.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
-from sfumato.bundles.tailored import STRONGEST, balls_around, unsealed
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
 from sfumato.certification.together import bundle_certificate, level_below
+from sfumato.composing.answers import SECRET, Answer, best_answer
+from sfumato.composing.counting import Columns
+from sfumato.composing.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
+from sfumato.composing.tailored import STRONGEST, balls_around, unsealed
 from sfumato.decimals import at_most
 from sfumato.joint import Joint, entropy
 from sfumato.libraries import scipy

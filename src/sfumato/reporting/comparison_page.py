@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.comparing.pictures import COLOURS, SHEET, Axes, ChartLine, chart
-from sfumato.comparing.results import Comparison, Point
-from sfumato.comparing.running import ENTRANTS, PLAIN
 from sfumato.decimals import BITS, at_least, at_most, near, percent
 from sfumato.designers.choose import METHODS
+from sfumato.reporting.comparing import ENTRANTS, PLAIN
+from sfumato.reporting.comparison import Comparison, Point
+from sfumato.reporting.pictures import COLOURS, SHEET, Axes, ChartLine, chart
 from sfumato.standalone import digest, embedded, environment, part_of
 
 BIT = math.log(2)
@@ -140,7 +140,7 @@ def _curves(found: Comparison, at: float, figure: Figure, *, largest: bool) -> l
 
 
 def _ceiling(found: Comparison) -> tuple[tuple[float, float], ...]:
-    from sfumato.utility.ceilings import ceiling
+    from sfumato.privacy.ceilings import ceiling
 
     return tuple((e, ceiling(found.joint, e) / BIT) for e in found.epsilons)
 
@@ -167,7 +167,7 @@ SCALES = {
 }
 
 
-def page(found: Comparison, at: float) -> str:
+def comparison_page(found: Comparison, at: float) -> str:
     """The page, with the advice and the table at one ε."""
     chosen = recommended(found.at(at))
     script = part_of(__package__, "compare.js")

@@ -11,10 +11,10 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.privacy.information import xlogx
 from sfumato.tolerances import EXPONENT, HALVINGS, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.power_tilting import mass_range
-from sfumato.utility.information import xlogx
 
 
 def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = "rldp") -> float:

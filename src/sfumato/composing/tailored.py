@@ -18,12 +18,12 @@ import numpy as np
 
 from sfumato import designers
 from sfumato.alphabet import Floats
-from sfumato.bundles.answers import SECRET, Answer, best_answer
-from sfumato.bundles.counting import Columns
-from sfumato.bundles.plans import WORTH_FEWER, BundlePlan, turn_specs, turns_of, useful_of
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, held_effects
 from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
+from sfumato.composing.answers import SECRET, Answer, best_answer
+from sfumato.composing.counting import Columns
+from sfumato.composing.plans import WORTH_FEWER, BundlePlan, turn_specs, turns_of, useful_of
+from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, held_effects
 from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError
 from sfumato.joint import Joint

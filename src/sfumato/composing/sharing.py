@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.bundles.answers import SECRET, Answer, best_answer, possible
+from sfumato.composing.answers import SECRET, Answer, best_answer, possible
 from sfumato.libraries import scipy
 from sfumato.mechanism import Law
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.comparing.results import Comparison, FigureCache, Missing, Point, cache_folder, digest
 from sfumato.designers.base import REGISTERED, SHARING, keywords_of
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
 from sfumato.joint import Joint
+from sfumato.reporting.comparison import Comparison, FigureCache, Missing, Point, cache_folder, digest
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ def _answered(
     found = {task: point for task in kept if (point := store.read(key[task])) is not None}
     if len(found) == len(tasks):
         return found, True
-    from sfumato.comparing.workers import answers
+    from sfumato.reporting.workers import answers
 
     helping = {ENTRANTS[method].after for method, e in tasks if (method, e) not in found}
     left = [task for task in tasks if task not in found or task[0] in helping]

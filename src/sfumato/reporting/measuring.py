@@ -10,8 +10,6 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.comparing.results import UNKNOWN, Missing, Point, Precision, Realised, Spread
-from sfumato.comparing.running import ENTRANTS, Entrant
 from sfumato.decimals import at_most
 from sfumato.designers import Design, Task, design, designs
 from sfumato.designers.aiming import seconds_of
@@ -22,6 +20,8 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism
 from sfumato.mechanism.law import present
 from sfumato.privacy.ldp import RLDP
+from sfumato.reporting.comparing import ENTRANTS, Entrant
+from sfumato.reporting.comparison import UNKNOWN, Missing, Point, Precision, Realised, Spread
 from sfumato.tolerances import SLIP
 from sfumato.uncertainty import Exactly, UncertaintySet
 

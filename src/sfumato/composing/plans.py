@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
-from sfumato.bundles.answers import SECRET
-from sfumato.bundles.counting import Columns
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
+from sfumato.composing.answers import SECRET
+from sfumato.composing.counting import Columns
+from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
 from sfumato.designers.aiming import HELPS, Help
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.law import MOST_BITS
