@@ -15,7 +15,7 @@ import sfumato as sf
 from parts import run
 from sfumato.joint import Joint, Noise
 from sfumato.noise import projected
-from sfumato.uncertainty.renyi import simulated_radius
+from sfumato.uncertainty.balls import simulated_radius
 
 NOMINAL, LEAST = 0.95, 0.936  # .95 less two standard errors of 1,000 draws
 

@@ -22,7 +22,7 @@ from sfumato.designers.splitting import split
 from sfumato.joint import SAMPLER, Noise
 from sfumato.mechanism.file import checksum, record_of
 from sfumato.noise import SEEDED, projected, threshold, two_sided
-from sfumato.uncertainty.renyi import simulated_radius
+from sfumato.uncertainty.balls import simulated_radius
 from sfumato_kernel.documents import SAMPLERS
 
 EPSILON, KAPPA = 0.5, 2.0

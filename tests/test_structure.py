@@ -19,7 +19,7 @@ from sfumato.privacy.information import _BY_KIND
 HOME = Path(sf.__file__).parent
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    "errors", "demand", "libraries", "processes", "decimals", "tolerances", "frames", "standalone", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
+    "errors", "libraries", "processes", "decimals", "tolerances", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "certification", "designers", "composing",
     "drawing", "estimation", "reporting", "releasing", "ledgers", "auditing", "survey",
     "reproduce", "studio", "cli", "__main__",

@@ -18,7 +18,7 @@ from sfumato.certification.proving import proved
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.uncertainty import shifts
-from sfumato.uncertainty.chi_square import chi_square_quantile
+from sfumato.uncertainty.balls import chi_square_quantile
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price, split_sides
 from sfumato.uncertainty.tilting import best_split
 
@@ -281,13 +281,13 @@ def test_few_rows_cover_less_than_the_asymptotic_radius_says_and_other_radii_rep
     exact = covered(UNEVEN, 75, 1000, 2, confidence=0.95, calibration="exact")
     divergent = covered(UNEVEN, 75, 1000, 3, alpha=1, confidence=0.95)
     assert exact >= 0.95 and divergent >= 0.95
-    from sfumato.uncertainty import chi_square
+    from sfumato.uncertainty import balls
 
-    kept, chi_square.BOOTSTRAPS = chi_square.BOOTSTRAPS, 1500
+    kept, balls.BOOTSTRAPS = balls.BOOTSTRAPS, 1500
     try:
         assert covered(UNEVEN, 75, 250, 4, confidence=0.95, calibration="bootstrap") > 0.95 - 2 * math.sqrt(0.05 * 0.95 / 250)
     finally:
-        chi_square.BOOTSTRAPS = kept
+        balls.BOOTSTRAPS = kept
 
 
 def test_coverage_is_reported_by_simulation_at_the_estimate():

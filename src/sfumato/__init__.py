@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demand import on_demand
+from sfumato.libraries import on_demand
 
-if TYPE_CHECKING:  # what a type checker sees; at run time the table below says where a name lives
+if TYPE_CHECKING:  # it says at run time, too, where a name lives: there it is loaded on first use
     from sfumato import datasets
     from sfumato.alphabet import Alphabet, Column
     from sfumato.auditing import audit
@@ -73,33 +73,4 @@ if TYPE_CHECKING:  # what a type checker sees; at run time the table below says 
 
 __version__ = "0.1.0"
 
-_HOMES = {  # where each public name lives; loaded on first use so that importing sfumato is quick
-    "alphabet": "Alphabet Column",
-    "joint": "Joint",
-    "sources.tabulation": "tabulate",
-    "datasets": "datasets",
-    "sources": "Place open_source",
-    "uncertainty": "Anything ChiSquareBall Custom Exactly Polytope RenyiBall covering",
-    "noise": "noisy_counts",
-    "mechanism": "Bundle Claim Mechanism Promise Table Tabular load load_counts save_counts",
-    "privacy": (
-        "LDP LIP PML RLDP SRLIP Arimoto BayesLeakage Contraction GainLeakage Leakage MaximalAlphaLeakage "
-        "MaximalCorrelation MaximalLeakage PointwiseLeakage RenyiLDP Shannon Sibson TiltedLeakage TotalVariation "
-        "WorstInputLeakage about_one_person expected_distortion lattice leakage_map least_information level measure "
-        "mutual_information nmi recovery"
-    ),
-    "certification": "certify seal verify",
-    "certification.promises": "promises",
-    "designers": "Design Draft Task design designs least_epsilon least_leakage methods register tradeoff",
-    "composing": "BundleDesign Composition Waves bundle compose waves",
-    "releasing": "Plan Release plan publish release",
-    "estimation": "estimate synthesise",
-    "estimation.numbers": "numbers",
-    "reporting": "compare",
-    "auditing": "audit",
-    "survey": "Question Survey",
-    "errors": "BudgetError ClaimError DataError InputError SfumatoError",
-    "ledgers": "Ledger",
-}
-
-__all__ = ["__version__", *on_demand(__name__, {f"sfumato.{home}": names for home, names in _HOMES.items()})]
+__all__ = ["__version__", *on_demand(__name__)]

@@ -1,17 +1,23 @@
-"""Framed: records as frames of whichever library the reader has, as a table in a notebook, and as pictures."""
+"""Framed: records as frames of whichever library the reader has, as a table in a notebook, and as pictures; and pages
+of one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import importlib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sfumato.decimals import near
 from sfumato.errors import InputError, Named, unknown
-from sfumato.libraries import matplotlib
+from sfumato.libraries import jinja2, matplotlib
 from sfumato.libraries import numpy as np
 from sfumato.libraries import pyarrow as pa
 from sfumato.tolerances import DRAWN
@@ -172,3 +178,31 @@ def plot_tradeoff(comparison: HasMethods, of: str = "error", axes: Axes | None =
     axes.set(xscale="log", yscale="linear" if of == "kept" else "log", xlabel="ε in nats", ylabel=label)
     axes.legend(fontsize="small", ncols=2)
     return axes
+
+
+@cache
+def part_of(package: str, name: str) -> str:
+    """A file of a page, which lies in the package that makes it."""
+    return files(package).joinpath(name).read_text("utf-8")
+
+
+@cache
+def environment(package: str) -> jinja2.Environment:
+    """What fills the templates of a package."""
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: part_of(package, name)), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )
+
+
+def digest(text: str) -> str:
+    """A script or a style as a Content-Security-Policy names it: nothing else may run beside it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def embedded(content: Datum) -> str:
+    """What a script works from, as JSON that can neither end its element nor hide an address."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text.replace("//", "/\\u002f")

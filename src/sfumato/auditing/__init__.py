@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demand import on_demand
+from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.auditing.attacks import Judgement

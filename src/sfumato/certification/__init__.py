@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demand import on_demand
+from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import (
@@ -28,10 +28,4 @@ if TYPE_CHECKING:
         drawn_for,
     )
 
-__all__ = on_demand(__name__, {
-    ".certificate": "PROVED Certificate certificate certificate_any certify seal verify",
-    ".leakage_proofs": "about_side_channels leakage_level secret_information",
-    ".promises": "THEOREM PromisesTold design_sentence promises told_exactly",
-    ".proving": "confirm",
-    ".together": "about_record anywhere bounded bundle_certificate certify_bundle drawn_for",
-})
+__all__ = on_demand(__name__)

@@ -32,7 +32,7 @@ from sfumato.certification.outward import (
     up,
     up_any,
 )
-from sfumato.certification.over_balls import Range, SetBounds, part
+from sfumato.certification.over_sets import Range, SetBounds, part
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Weights
 from sfumato.tolerances import ALIKE, HALVINGS, LEAST

@@ -17,16 +17,15 @@ import sfumato_kernel as kernel
 from sfumato import certification
 from sfumato.certification.ball import ChiSquareBounds
 from sfumato.certification.outward import log_up, up_any
-from sfumato.certification.over_balls import over_bounds
+from sfumato.certification.over_sets import RangeBounds, VertexBounds, over_bounds
 from sfumato.certification.rationals import Attained, about_anything, about_input, about_secret, alone
 from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.certification.shift_proofs import shifts_over_ball
-from sfumato.certification.stated_sets import RangeBounds, VertexBounds
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product
 from sfumato.tolerances import EXPONENT
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
-from sfumato.uncertainty.renyi import simulated_radius
+from sfumato.uncertainty.balls import simulated_radius
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE_TABLE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for a set

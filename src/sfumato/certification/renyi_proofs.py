@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.alphabet import Bools, Floats
 from sfumato.certification.ball import BallBounds, Side, digits_for, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
-from sfumato.certification.over_balls import ATOMS_AT_ONCE, outer_quotient
+from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
 from sfumato.tolerances import HALVINGS, UNIT
 

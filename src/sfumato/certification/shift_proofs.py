@@ -28,7 +28,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import ChiSquareBounds, Side, shares
 from sfumato.certification.outward import dot_down, down, rows_range, up
-from sfumato.certification.over_balls import Range
+from sfumato.certification.over_sets import Range
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows

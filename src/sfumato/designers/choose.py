@@ -9,12 +9,12 @@ from types import ModuleType
 from typing import Any
 
 from sfumato.decimals import percent, with_unit
-from sfumato.demand import loaded
 from sfumato.designers.base import LARGEST, REGISTERED, Design, Draft, Task, finished, keywords_of
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
 from sfumato.errors import LIMIT_OF_TIME, InputError, unknown
 from sfumato.joint import Joint, checked_joint
+from sfumato.libraries import loaded
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 

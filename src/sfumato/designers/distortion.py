@@ -26,8 +26,8 @@ from sfumato.optimise.saddle.limits import (
     under_maximal_leakage,
 )
 from sfumato.privacy import expected_distortion, information
-from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import MaximalLeakage
+from sfumato.privacy.dependence import Leakage
 from sfumato.privacy.ldp import LDP
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 

@@ -20,7 +20,7 @@ from sfumato.mechanism import Cells, Constant, Law, Mechanism
 from sfumato.privacy import information
 from sfumato.privacy.information import xlogx
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
-from sfumato.uncertainty.renyi import distances
+from sfumato.uncertainty.balls import distances
 
 # --- IR: independent reporting, randomised response on S and on U side by side ----------------------------------------
 

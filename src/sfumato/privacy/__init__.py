@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demand import on_demand
+from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage, WorstInputLeakage, dual_laws
     from sfumato.privacy.beliefs import LIP, PML, SRLIP, BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
     from sfumato.privacy.ceilings import (
         LeastInformation,
@@ -20,6 +19,19 @@ if TYPE_CHECKING:
         expected_distortion,
         least_information,
         recovery,
+    )
+    from sfumato.privacy.dependence import (
+        Arimoto,
+        Contraction,
+        Leakage,
+        MaximalAlphaLeakage,
+        MaximalCorrelation,
+        Shannon,
+        Sibson,
+        TiltedLeakage,
+        TotalVariation,
+        WorstInputLeakage,
+        dual_laws,
     )
     from sfumato.privacy.information import Information, information, mutual_information, nmi
     from sfumato.privacy.ldp import LDP, RLDP, RenyiLDP
@@ -34,25 +46,5 @@ if TYPE_CHECKING:
         map_of,
         overview,
     )
-    from sfumato.privacy.shannon import (
-        Arimoto,
-        Contraction,
-        MaximalAlphaLeakage,
-        MaximalCorrelation,
-        Shannon,
-        Sibson,
-        TotalVariation,
-    )
 
-__all__ = on_demand(__name__, {
-    ".alpha_beta": "Leakage TiltedLeakage WorstInputLeakage dual_laws",
-    ".beliefs": "LIP PML SRLIP BayesLeakage GainLeakage MaximalLeakage PointwiseLeakage",
-    ".ceilings": "LeastInformation Recovery ceiling expected_distortion least_information recovery",
-    ".information": "Information information mutual_information nmi",
-    ".ldp": "LDP RLDP RenyiLDP",
-    ".measures": "Measure Notion Reading Witness apart level measure together",
-    ".shannon": (
-        "Arimoto Contraction MaximalAlphaLeakage MaximalCorrelation Shannon Sibson TotalVariation"
-    ),
-    ".overview": "EDGES Lattice LeakageMap about_one_person lattice leakage_map map_of overview",
-})
+__all__ = on_demand(__name__)

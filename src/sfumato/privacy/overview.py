@@ -17,8 +17,19 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage, nothing_leaks
 from sfumato.privacy.beliefs import LIP, PML, BayesLeakage, MaximalLeakage, PointwiseLeakage
+from sfumato.privacy.dependence import (
+    Arimoto,
+    Contraction,
+    Leakage,
+    MaximalAlphaLeakage,
+    MaximalCorrelation,
+    Shannon,
+    Sibson,
+    TotalVariation,
+    WorstInputLeakage,
+    nothing_leaks,
+)
 from sfumato.privacy.ldp import LDP, RLDP, RenyiLDP, pairwise, widest
 from sfumato.privacy.measures import (
     GAP,
@@ -32,15 +43,6 @@ from sfumato.privacy.measures import (
     listed,
     live,
     seen_from_secret,
-)
-from sfumato.privacy.shannon import (
-    Arimoto,
-    Contraction,
-    MaximalAlphaLeakage,
-    MaximalCorrelation,
-    Shannon,
-    Sibson,
-    TotalVariation,
 )
 from sfumato.uncertainty import UncertaintySet
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from sfumato.decimals import BITS, at_least, at_most, near, percent
 from sfumato.designers.choose import METHODS
+from sfumato.frames import digest, embedded, environment, part_of
 from sfumato.reporting.comparing import ENTRANTS, PLAIN
 from sfumato.reporting.comparison import Comparison, Point
 from sfumato.reporting.pictures import COLOURS, SHEET, Axes, ChartLine, chart
-from sfumato.standalone import digest, embedded, environment, part_of
 
 BIT = math.log(2)
 

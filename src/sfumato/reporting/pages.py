@@ -12,12 +12,12 @@ from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, near, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
+from sfumato.frames import digest, embedded, environment, part_of
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.reporting.facts import Truth, facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import Told, words
-from sfumato.standalone import digest, embedded, environment, part_of
 from sfumato.tolerances import NAMED
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sfumato.demand import on_demand
 from sfumato.errors import unknown
+from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.reproduce.drawing import order_picture, write_page

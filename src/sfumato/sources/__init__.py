@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demand import on_demand
+from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.alphabet import DATE_PARTS
@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from sfumato.sources.source import RowSource, Source, open_source
     from sfumato.sources.tabulation import counted
 
-__all__ = on_demand(__name__, {
-    "sfumato.alphabet": "DATE_PARTS",
-    ".arrow": "encode_column",
-    ".data_frames": "expanded frame_source relation_source spark_source sums_there",
-    ".delimited": "guarded stream_source",
-    ".dialect": "READING Said",
-    ".file_formats": "file_source",
-    ".places": "Place Where located opened",
-    ".source": "RowSource Source open_source",
-    ".tabulation": "counted",
-})
+__all__ = on_demand(__name__)

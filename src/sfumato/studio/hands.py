@@ -179,7 +179,7 @@ def main() -> None:
 
 def _prepare() -> None:
     """Load what a first design needs (SciPy, half a second) while somebody looks at the columns."""
-    import sfumato.certification.over_balls
+    import sfumato.certification.over_sets
     import sfumato.optimise.product.profiles  # noqa: F401
 
 

@@ -21,10 +21,10 @@ from starlette.routing import Route
 
 from sfumato.decimals import MISSING
 from sfumato.errors import SfumatoError
+from sfumato.frames import environment, part_of
 from sfumato.libraries import uvicorn
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.processes import listening
-from sfumato.standalone import environment, part_of
 from sfumato.survey import Form, MalformedAnswer
 from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.survey.survey_page import policy_of

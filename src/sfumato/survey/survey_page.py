@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from sfumato.errors import InputError, unknown
+from sfumato.frames import digest, embedded, environment, part_of
 from sfumato.mechanism import Bundle, Mechanism, Promise
 from sfumato.mechanism.law import joint_code, record_codes
-from sfumato.standalone import digest, embedded, environment, part_of
 
 if TYPE_CHECKING:
     from sfumato.frames import Record

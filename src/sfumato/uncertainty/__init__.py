@@ -1,8 +1,7 @@
 """Uncertainty sets: the distributions the data may have come from."""
 
-from sfumato.uncertainty.chi_square import ChiSquareBall
+from sfumato.uncertainty.balls import ChiSquareBall, RenyiBall, covering
 from sfumato.uncertainty.polytope import Polytope
-from sfumato.uncertainty.renyi import RenyiBall, covering
 from sfumato.uncertainty.sets import Anything, Custom, Exactly, Extreme, UncertaintySet, Worst
 
 __all__ = [

@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
-from sfumato.uncertainty.chi_square import ChiSquareBall
+from sfumato.uncertainty.balls import ChiSquareBall
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 from sfumato.uncertainty.tilting import NEWTON, Depths, Tilt, newton
 

@@ -22,7 +22,7 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme
 from sfumato.optimise.law_programme import LawProgramme
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, mended
-from sfumato.uncertainty.chi_square import spread_of
+from sfumato.uncertainty.balls import spread_of
 
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
