@@ -108,7 +108,7 @@ def test_beliefs_are_shifted_as_far_as_grids_find_and_within_the_ball(reads):
 
 
 @pytest.mark.parametrize("above", [True, False])
-def test_multipliers_of_a_proof_are_at_least_as_good_as_those_of_grids(above):
+def test_multipliers_of_a_proof_are_at_least_as_good_as_those_of_halving(above):
     from fractions import Fraction
 
     from sfumato.certification import shift_proofs as proofs
@@ -130,7 +130,7 @@ def test_multipliers_of_a_proof_are_at_least_as_good_as_those_of_grids(above):
 
     mu, m, settled = proofs._by_newton(cases, case, point, 1 + ball.radius, z)
     assert settled.mean() > 0.9
-    slow = worth(*proofs._by_grids(cases, case, point, 1 + ball.radius, z))
+    slow = worth(*proofs._by_halving(cases, case, point, 1 + ball.radius, z))
     assert (worth(mu, m)[settled] >= slow[settled] - 1e-10 * np.abs(slow[settled]).max()).all()
 
 

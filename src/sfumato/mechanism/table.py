@@ -130,13 +130,9 @@ def merged(q: Floats, *, keep: bool = False) -> Floats:
     ghost = q.max(1) < GHOST_MASS
     if not ghost.any() or ghost.all():
         return q
-    if keep:
-        full = np.where(ghost[:, None], 0.0, q)
-        full[int(np.argmax(full.sum(1)))] += q[ghost].sum(0)
-        return np.asarray(full)
-    kept = q[~ghost].copy()
-    kept[int(np.argmax(kept.sum(1)))] += q[ghost].sum(0)
-    return np.asarray(kept)
+    full = np.where(ghost[:, None], 0.0, q)
+    full[int(np.argmax(full.sum(1)))] += q[ghost].sum(0)
+    return np.asarray(full if keep else full[~ghost])
 
 
 def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> list[int]:

@@ -61,23 +61,24 @@ class LIP(Beliefs):
         return self.joint
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
-        if prior is None:
-            return concentrated(channel)
-        seen = live(channel, prior)
-        out = seen.q @ seen.p
-        with np.errstate(divide="ignore"):
-            moves = np.abs(np.log(seen.q) - np.log(out)[:, None])
-        y, x = np.unravel_index(int(np.argmax(moves)), moves.shape)
-        value = float(moves[y, x])
-        return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(x), None, int(y)))
+        return moved(channel, prior, below=True)
 
 
-def concentrated(channel: npt.ArrayLike) -> Reading:
-    """LDP, with the limit prior at the input that makes the telling output rarest."""
-    worst = LDP().of(channel)
-    prior = np.zeros(np.asarray(channel).shape[1])
-    prior[worst.witness.other] = 1
-    return Reading(worst.value, worst.bound, prior, worst.witness)
+def moved(channel: npt.ArrayLike, prior: npt.ArrayLike | None, *, below: bool) -> Reading:
+    """The greatest log Q(y|x) / P(y), and with `below` of its inverse; without a prior LDP, with the limit prior at the
+    input that makes the telling output rarest."""
+    if prior is None:
+        worst = LDP().of(channel)
+        at = np.zeros(np.asarray(channel).shape[1])
+        at[worst.witness.other] = 1
+        return Reading(worst.value, worst.bound, at, worst.witness)
+    seen = live(channel, prior)
+    with np.errstate(divide="ignore"):
+        moves = np.log(seen.q) - np.log(seen.q @ seen.p)[:, None]
+    moves = np.abs(moves) if below else moves
+    y, x = np.unravel_index(int(np.argmax(moves)), moves.shape)
+    value = max(0.0, float(moves[y, x]))
+    return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(x), None, int(y)))
 
 
 def shift_level(mechanism: Mechanism, over: Joint | UncertaintySet, *, below: bool = True) -> float:
@@ -297,13 +298,7 @@ class PointwiseLeakage(AnyMeasure):
         return levels
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
-        if prior is None:
-            return concentrated(channel)
-        seen = live(channel, prior)
-        levels = np.log(seen.q.max(axis=1)) - np.log(seen.q @ seen.p)
-        y = int(np.argmax(levels))
-        value = max(0.0, float(levels[y]))
-        return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(np.argmax(seen.q[y])), None, y))
+        return moved(channel, prior, below=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,16 +31,7 @@ if TYPE_CHECKING:
 # independent: only the law of T is needed [ours].
 
 
-@dataclass(frozen=True, slots=True)
-class Summing:
-    """What is summed exactly."""
-
-    listed: float = 2.0**20  # values of T up to which its law is listed exactly; equal masses count together
-    grid: int = 1 << 16  # of the grid beyond that
-    subsets: int = 22  # inputs up to which all subsets of a unary law are summed over
-
-
-SUMMING = Summing()
+COUNTED = 2.0**22  # values of T up to which its law is listed exactly; equal masses count together
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class Enclosure:
         return (self.low + self.high) / 2
 
 
-def unary_information(p: Floats, on: float, off: float, *, cells: int = SUMMING.grid) -> Enclosure:
+def unary_information(p: Floats, on: float, off: float, *, cells: int = 1 << 16) -> Enclosure:
     """I(X;Y) for the law p of x: by counting while T has few values, enclosed beyond.
 
     >>> found = unary_information(np.full(40, 1 / 40), 0.5, 0.25)
@@ -71,7 +62,7 @@ def unary_information(p: Floats, on: float, off: float, *, cells: int = SUMMING.
     masses, times = np.unique(p, return_counts=True)
     g, h = on / off, (1 - on) / (1 - off)
     first = on * math.log(g) + ((1 - on) * math.log(h) if h > 0 else 0.0)
-    if float(np.prod(times + 1.0)) <= SUMMING.listed:
+    if float(np.prod(times + 1.0)) <= COUNTED:
         mean = _counted(masses, times, off, g, h)
         return Enclosure(first - mean, first - mean)
     low, high = binned(p, off, g, h, cells)
@@ -123,7 +114,7 @@ class Information:
     both: float  # I(S, U; Y)
     useful: float  # I(U; Y)
     secret: float  # I(S; Y)
-    within: float = 0.0  # each is proved to lie this near; above 0 only for unary laws over more than 22 inputs
+    within: float = 0.0  # each is proved to lie this near; above 0 only for unary laws over many inputs
 
 
 def xlogx(x: Real) -> Floats:
@@ -190,53 +181,16 @@ def _conditional(law: Conditional, p: Floats) -> Information:
 
 
 def _unary(law: Unary, p: Floats) -> Information:
-    """P(y) depends on y through its size and its probability; the 2^|X| probabilities come by doubling."""
-    (on, off), a = law.chances, law.inputs
-    if a > SUMMING.subsets:
-        return _enclosed(on, off, p if law.rows > 1 else p.sum(0, keepdims=True), p, law.rows > 1)
+    """Middles of enclosures: I(X;Y), and I(S;Y) = I(X;Y) − I(X;Y|S), likewise for U [errata 001, OUE]."""
+    total = unary_information((p if law.rows > 1 else p.sum(0)).ravel(), *law.chances)
 
-    def binary(x: float) -> float:
-        return -float(xlogx(x) + xlogx(1 - x))
+    def left(laws: Floats) -> tuple[float, float]:
+        """Less Σ m·I(X;Y|group) over the groups (rows of unnormalised laws), and how far off it may be."""
+        parts = [(float(m), unary_information(row / m, *law.chances)) for row in laws if (m := row.sum()) > 0]
+        return total.middle - sum(m * e.middle for m, e in parts), sum(m * (e.high - e.low) / 2 for m, e in parts)
 
-    size = _subset_sums(np.ones(a)).astype(int)
-
-    def of_y(x: Floats) -> float:
-        """H(Y) when the input has law x."""
-        inside = _subset_sums(x)
-        k = np.arange(a + 1)
-        hit = on * off ** np.maximum(k - 1.0, 0) * (1 - off) ** (a - k) * (k > 0)
-        miss = (1 - on) * off ** k.astype(float) * (1 - off) ** np.maximum(a - k - 1, 0) * (k < a)
-        return -float(xlogx(hit[size] * inside + miss[size] * (1 - inside)).sum())
-
-    def given(groups: list[Floats]) -> float:
-        """Σ m·H(Y|group) over laws that are not normalised."""
-        return sum(float(m) * of_y(x / m) for x in groups if (m := x.sum()))
-
-    given_both = binary(on) + (a - 1) * binary(off)
-    if law.rows == 1:
-        total = of_y(p.sum(0))
-        return Information(total - given_both, total - given_both, total - given(list(p)))
-    s, u = np.indices(p.shape)
-    by_u, by_s = ([np.where(of == i, p, 0.0).ravel() for i in range(n)] for of, n in ((u, p.shape[1]), (s, len(p))))
-    total = of_y(p.ravel())
-    return Information(total - given_both, total - given(by_u), total - given(by_s))
-
-
-def _enclosed(on: float, off: float, read: Floats, p: Floats, both: bool) -> Information:
-    """Middles of proved enclosures: I(X;Y), and I(S;Y) = I(X;Y) − I(X;Y|S), likewise for U [errata 001, OUE]."""
-    total = unary_information(read.ravel(), on, off)
-
-    def given(laws: Floats) -> tuple[float, float]:
-        """Σ m·I(X;Y|group) over the groups (rows of unnormalised laws), and how far off it may be."""
-        parts = [(float(m), unary_information(row / m, on, off)) for row in laws if (m := row.sum()) > 0]
-        return sum(m * e.middle for m, e in parts), sum(m * (e.high - e.low) / 2 for m, e in parts)
-
-    half = (total.high - total.low) / 2
-    rest, slip = given(p)
-    if not both:
-        return Information(total.middle, total.middle, total.middle - rest, half + slip)
-    other, slip_u = given(p.T)
-    return Information(total.middle, total.middle - other, total.middle - rest, half + max(slip, slip_u))
+    (secret, slip), (useful, other) = left(p), left(p.T) if law.rows > 1 else (total.middle, 0.0)
+    return Information(total.middle, useful, secret, (total.high - total.low) / 2 + max(slip, other))
 
 
 def _layout(law: Layout, p: Floats) -> Information:
@@ -259,13 +213,6 @@ def _layout(law: Layout, p: Floats) -> Information:
 
 def _constant(law: Constant, p: Floats) -> Information:
     return Information(0.0, 0.0, 0.0)
-
-
-def _subset_sums(x: Floats) -> Floats:
-    sums = np.zeros(1)
-    for value in x:
-        sums = np.concatenate([sums, sums + value])
-    return sums
 
 
 _BY_KIND: dict[str, Callable[..., Information]] = {  # (law of this kind, p) → what it keeps
