@@ -106,7 +106,7 @@ def loaded(module: str) -> ModuleType:
 _TYPED = re.compile(r"^    from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
-def on_demand(package: str, homes: Mapping[str, str] | None = None) -> list[str]:
+def on_demand(package: str) -> list[str]:
     """Let a package find its public names in the modules from which its text imports them for a type checker.
 
     So each name is said once, to both. What it imports of itself is a module.
@@ -116,12 +116,8 @@ def on_demand(package: str, homes: Mapping[str, str] | None = None) -> list[str]
     'sfumato.privacy.ldp'
     """
     module = sys.modules[package]
-    if homes is None:
-        with open(str(module.__file__), encoding="utf-8") as file:  # pathlib would take longer to load than the rest
-            text = file.read()
-        said = [(home, (many or few).replace(",", " ").split()) for home, many, few in _TYPED.findall(text)]
-    else:
-        said = [(package + home if home.startswith(".") else home, names.split()) for home, names in homes.items()]
+    with open(str(module.__file__), encoding="utf-8") as file:  # pathlib would take longer to load than the rest
+        said = [(home, (many or few).replace(",", " ").split()) for home, many, few in _TYPED.findall(file.read())]
     found = {name: f"{home}.{name}" if home == package else home for home, names in said for name in names}
     module.__dict__["_homes"] = found
     module.__class__ = _OnDemand

@@ -10,7 +10,4 @@ if TYPE_CHECKING:
     from sfumato.auditing.attacks import Judgement
     from sfumato.auditing.audits import Audit, audit
 
-__all__ = on_demand(__name__, {
-    ".attacks": "Judgement",
-    ".audits": "Audit audit",
-})
+__all__ = on_demand(__name__)

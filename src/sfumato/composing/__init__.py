@@ -13,10 +13,4 @@ if TYPE_CHECKING:
     from sfumato.composing.repeating import Waves, waves
     from sfumato.composing.trees import ModelFit
 
-__all__ = on_demand(__name__, {
-    ".composition": "Composition Level compose",
-    ".designing": "BundleDesign bundle",
-    ".joining": "Total joined total_levels",
-    ".repeating": "Waves waves",
-    ".trees": "ModelFit",
-})
+__all__ = on_demand(__name__)

@@ -14,11 +14,4 @@ if TYPE_CHECKING:
     from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
     from sfumato.designers.splitting import response, strength_rule
 
-__all__ = on_demand(__name__, {
-    ".base": "Design Draft Task register",
-    ".choose": "design methods options_of",
-    ".curves": "designs",
-    ".distances": "letters",
-    ".least": "LeastEpsilon LeastLeakage Tradeoff least_epsilon least_leakage tradeoff",
-    ".splitting": "response strength_rule",
-})
+__all__ = on_demand(__name__)

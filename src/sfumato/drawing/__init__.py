@@ -12,9 +12,4 @@ if TYPE_CHECKING:
     from sfumato.drawing.manifest import Imprint, manifest_path, mechanism_beside, read_manifest
     from sfumato.drawing.posterior import inverted_law, likeliest
 
-__all__ = on_demand(__name__, {
-    ".compiled": "COMPILED TextCodes",
-    ".decoding": "GUESS",
-    ".manifest": "Imprint manifest_path mechanism_beside read_manifest",
-    ".posterior": "inverted_law likeliest",
-})
+__all__ = on_demand(__name__)

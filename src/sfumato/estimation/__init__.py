@@ -15,12 +15,4 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import NOTE, Estimate, Marginal, marked, synthesise, tidy, tidy_csv, whole_number
     from sfumato.estimation.tables import TableEstimate
 
-__all__ = on_demand(__name__, {
-    ".bundle_tables": "BundleEstimate estimate_bundle from_answers prospects",
-    ".estimates": "Identifiable estimate",
-    ".inversion": "on_simplex",
-    ".models": "model_of",
-    ".numbers": "Figure Numbers logistic numbers",
-    ".result": "NOTE Estimate Marginal marked synthesise tidy tidy_csv whole_number",
-    ".tables": "TableEstimate",
-})
+__all__ = on_demand(__name__)

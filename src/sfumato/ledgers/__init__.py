@@ -10,7 +10,4 @@ if TYPE_CHECKING:
     from sfumato.ledgers.entries import Entry
     from sfumato.ledgers.ledger import Ledger, account_text, evidence
 
-__all__ = on_demand(__name__, {
-    ".entries": "Entry",
-    ".ledger": "Ledger account_text evidence",
-})
+__all__ = on_demand(__name__)

@@ -18,15 +18,4 @@ if TYPE_CHECKING:
     from sfumato.releasing.spark.spark_release import spark_release
     from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered, usual_cap
 
-__all__ = on_demand(__name__, {
-    "sfumato.drawing.manifest": "Manifest manifest_path read_manifest",
-    ".bundle_planning": "planned_bundle rival",
-    ".entrances": "publish release",
-    ".files": "Files",
-    ".flow": "Account DrawOptions",
-    ".notices": "small_cells",
-    ".planning": "Plan joint_of plan planned",
-    ".session": "Drawing Order Release Session",
-    ".spark.spark_release": "spark_release",
-    ".wishes": "EVERY Wishes completed numbered usual_cap",
-})
+__all__ = on_demand(__name__)

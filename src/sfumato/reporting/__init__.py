@@ -15,12 +15,4 @@ if TYPE_CHECKING:
     from sfumato.reporting.pages import page, private_path, private_report, public_report, write_reports
     from sfumato.reporting.words import document_of, lines_of
 
-__all__ = on_demand(__name__, {
-    ".comparing": "ENTRANTS PLAIN compare curve entrants levels",
-    ".comparison": "Comparison Missing Point Precision Realised Spread",
-    ".comparison_page": "advice comparison_page error_picture kept_picture",
-    ".facts": "facts_of",
-    ".figures": "Facts consequences placed witnessed",
-    ".pages": "page private_path private_report public_report write_reports",
-    ".words": "document_of lines_of",
-})
+__all__ = on_demand(__name__)

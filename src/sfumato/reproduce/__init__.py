@@ -75,4 +75,4 @@ def reproduce(name: str, out: Path, *, full: bool = False) -> str:
     return made(out, full=full)
 
 
-on_demand(__name__, {".drawing": "order_picture write_page"})
+on_demand(__name__)

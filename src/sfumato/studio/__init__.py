@@ -17,4 +17,4 @@ if TYPE_CHECKING:
     from sfumato.studio.desk import Desk
     from sfumato.studio.server import Studio, serve
 
-__all__ = on_demand(__name__, {".desk": "Desk", ".server": "Studio serve"})
+__all__ = on_demand(__name__)

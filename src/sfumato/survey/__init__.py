@@ -12,9 +12,4 @@ if TYPE_CHECKING:
     from sfumato.survey.intake import Collector, serve
     from sfumato.survey.survey_page import Form, Language, MalformedAnswer, lines, survey_id, words_in
 
-__all__ = on_demand(__name__, {
-    ".asking": "Question Survey asked mechanism_beside",
-    ".collected": "Store export",
-    ".intake": "Collector serve",
-    ".survey_page": "Form Language MalformedAnswer lines survey_id words_in",
-})
+__all__ = on_demand(__name__)
