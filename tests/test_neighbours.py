@@ -23,7 +23,7 @@ from sfumato.cli import cli
 from sfumato.estimation import tidy_csv
 from sfumato.noise import common, edge, threshold
 from sfumato.releasing import alphabets, basis
-from sfumato.sources.arrow import as_labels
+from sfumato.sources.values import as_labels
 
 ROWS, AT = 2_500, 1_234
 ODD = ("well", "the far side of the moon", "", "987654321")  # a record like nobody else's

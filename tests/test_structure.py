@@ -24,7 +24,7 @@ ORDER = [
     "drawing", "estimation", "reporting", "releasing", "ledgers", "auditing", "survey",
     "reproduce", "studio", "cli", "__main__",
 ]
-# alphabet encodes through sources.arrow, loaded when a whole column comes: the one call backwards.
+# alphabet encodes through sources.values, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "sources")}
 
 

@@ -30,8 +30,8 @@ from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, na
 from sfumato.releasing.columns import coarser
 from sfumato.releasing.wishes import Wishes, without
 from sfumato.sources import Source
-from sfumato.sources.grouping import label_counts, value_counts
 from sfumato.sources.tabulation import arranged, dtype_of
+from sfumato.sources.values import label_counts, value_counts
 
 if TYPE_CHECKING:
     from sfumato.releasing.wishes import BinWish

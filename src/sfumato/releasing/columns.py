@@ -22,7 +22,7 @@ from sfumato.noise import LABELS
 from sfumato.optimise.estimates.goal import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.sources.grouping import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
+from sfumato.sources.values import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
 from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import Anything
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
 from sfumato.errors import At, DataError, option
-from sfumato.sources.arrow import text_bytes
 from sfumato.sources.delimited import guard
+from sfumato.sources.values import text_bytes
 
 TEXTS = (pa.string(), pa.large_string())
 READY_PIECES = 1 << 16  # combinations of labels that are kept ready as text

@@ -20,9 +20,9 @@ from sfumato.errors import At, DataError, InputError, SfumatoError, option
 from sfumato.libraries import narwhals as nw
 from sfumato.libraries import pyspark
 from sfumato.libraries import spark_functions as F
-from sfumato.sources.arrow import numbers_of
 from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, Part, RowSource, Source
+from sfumato.sources.values import numbers_of
 from sfumato.tolerances import BLOCK
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 
 from sfumato.errors import At, DataError
 from sfumato.libraries import pyarrow
-from sfumato.sources.arrow import text_bytes
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
 from sfumato.sources.places import Where, opened, size_of
 from sfumato.sources.source import Source
+from sfumato.sources.values import text_bytes
 
 if TYPE_CHECKING:
     from pyarrow.csv import InvalidRow

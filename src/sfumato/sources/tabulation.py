@@ -15,7 +15,7 @@ from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.errors import spelled as spelled_for
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
-from sfumato.sources.grouping import automatic_edges, bin_edges, grouped, keys
+from sfumato.sources.values import automatic_edges, bin_edges, grouped, keys
 from sfumato.tolerances import BLOCK
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sfumato.releasing.planning import MANY_LABELS
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
 from sfumato.sources import Source
 from sfumato.sources.dialect import READING
-from sfumato.sources.grouping import (
+from sfumato.sources.values import (
     FEW_NUMBERS,
     MOST_COUNTED,
     numbering,

@@ -31,7 +31,7 @@ from sfumato.releasing.planning import Counted, designed
 from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.attack import guessers_of
 from sfumato.sources import Source
-from sfumato.sources.grouping import bin_edges, grouped, keys
+from sfumato.sources.values import bin_edges, grouped, keys
 from sfumato.tolerances import AT_A_GLANCE
 from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 
