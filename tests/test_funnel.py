@@ -341,7 +341,7 @@ def test_the_worst_shift_lies_in_the_ball():
     row = rng.random((1, 4))
     for above in (True, False):
         found = worst_shifts(ball, row, np.array([0]), np.array([above]))
-        given_s, mean = float(found.given[0] @ row[0]), float(found.overall[0] @ row[0])
+        given_s, mean = float(found.given[0] @ row[0]), float((found.share[0] * found.given[0] + (1 - found.share[0]) * found.rest[0]) @ row[0])
         assert max(given_s / mean, mean / given_s) == pytest.approx(found.ratio[0], rel=1e-9)
 
 

@@ -121,7 +121,6 @@ class Ball:
         one, two = _cells(first, 1, unit)[0], _cells(second, -1, unit)[0]
         if not one or not two or not total:  # a secret that was not seen may have any conditional
             return self.reach(first, 1, total)[0], self.reach(second, -1, total)[0], math.inf
-
         b = 0.0
 
         def left(a: float) -> float:

@@ -67,13 +67,10 @@ def set_record(within: UncertaintySet) -> SetRecord:
 def set_of(record: SetRecord, joint: Joint) -> UncertaintySet:
     """The set of a record around the design distribution."""
     if record.kind == ChiSquareBall.kind and record.radius is not None:
-        ball = ChiSquareBall(joint, radius=record.radius)
-        object.__setattr__(ball, "confidence", record.confidence)
-        if record.confidence is not None:
-            object.__setattr__(ball, "calibration", record.calibration or "asymptotic")
-        elif record.calibration is not None:
+        if record.confidence is None and record.calibration is not None:
             raise FileFormatError("a calibration is stated without a confidence", value=record.calibration)
-        return ball
+        how = None if record.confidence is None else record.calibration or "asymptotic"
+        return ChiSquareBall(joint, radius=record.radius, confidence=record.confidence, calibration=how)
     if record.kind == RenyiBall.kind and record.radius is not None and record.alpha is not None:
         renyi = RenyiBall(joint, alpha=record.alpha, radius=record.radius)
         object.__setattr__(renyi, "confidence", record.confidence)

@@ -235,10 +235,9 @@ def record_codes(
     if len(values) == 1 and _many(values[0]):
         return {c.name: _column_codes(c, _each(values[0], c.name)) for c in columns}, False
     names = [c.name for c in columns]
-    if values:
-        if len(values) != len(columns):
-            raise InputError(f"this mechanism reads {', '.join(names)}: {len(names)} value(s)", value=len(values))
-        named = dict(zip(names, values, strict=True))
+    if values and len(values) != len(columns):
+        raise InputError(f"this mechanism reads {', '.join(names)}: {len(names)} value(s)", value=len(values))
+    named = dict(zip(names, values, strict=True)) if values else named
     found = {name: _value(named, name) for name in names}
     lists = {name: x for name, x in found.items() if _many(x)}
     if not lists:

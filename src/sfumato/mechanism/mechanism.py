@@ -183,13 +183,11 @@ class Mechanism:
         codes = joint_code([(found[c.name], c.size) for c in self.reading])
         if memo is not None and not alone:
             raise InputError("a memo is the key of one respondent", next="Give one record with it.")
-        drawn = os.urandom(8 * self.law.words * len(codes)) if memo is None else self._remembered(memo, int(codes[0]))
+        drawn = os.urandom(8 * self.law.words * len(codes)) if memo is None else remembered(
+            memory_key(memo, self.checksum), b"", int(codes[0]), self.law.words)
         words = np.frombuffer(drawn, np.uint64).reshape(len(codes), self.law.words)
         answers = self.told(self.law.draw(codes, words))
         return answers[0] if alone else answers
-
-    def _remembered(self, memo: bytes, code: int) -> bytes:
-        return remembered(memory_key(memo, self.checksum), b"", code, self.law.words)
 
     @property
     def record(self) -> MechanismRecord:

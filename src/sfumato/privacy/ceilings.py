@@ -81,7 +81,8 @@ def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int
     rng = np.random.default_rng(seed)
     best, at = np.inf, p
     for start in range(DESCENT_STARTS):
-        value, point = _descend(q, mechanism, within, _start(p, start, rng))
+        begin = 0.5 * p + 0.5 * rng.dirichlet(np.full(len(p), 0.3)) if start else p
+        value, point = _descend(q, mechanism, within, begin)
         if value < best:
             best, at = value, point
     return LeastInformation(max(0.0, float(corners.min()) * (1 - SLIP)), best, at)
@@ -104,13 +105,6 @@ def _corner_values(q: Floats, floor: Floats) -> Floats:
     each, base = xlogx(q).sum(0), q @ floor
     spoken = np.array([xlogx(base + spare * q[:, x]).sum() for x in range(q.shape[1])])
     return np.asarray(each @ floor + spare * each - spoken)
-
-
-def _start(p: Floats, start: int, rng: np.random.Generator) -> Floats:
-    if start == 0:
-        return p
-    mixed = 0.5 * p + 0.5 * rng.dirichlet(np.full(len(p), 0.3))
-    return np.asarray(mixed)
 
 
 def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) -> tuple[float, Floats]:

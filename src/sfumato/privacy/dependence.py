@@ -308,9 +308,6 @@ def _worst(seen: Live) -> Reading:
     if left.size == 0:
         return Reading(0.0, 0.0)
     columns = np.ascontiguousarray(seen.q.T)
-    level, slope = _overlap(columns[left], columns[right], np.full(left.size, 0.5))
-    hopeful = level - 0.5 * np.abs(slope) <= level.min()
-    left, right = left[hopeful], right[hopeful]
     low, high = np.zeros(left.size), np.ones(left.size)
     floor = np.full(left.size, -np.inf)
     best, pair, weight = np.inf, [0, 0], [0.5, 0.5]

@@ -62,12 +62,6 @@ class Shifts:
     rest: Floats  # [i, cell]: the law given ¬s, over X or over the cells of the other secrets in order
     share: Floats  # P(s)
 
-    @property
-    def overall(self) -> Floats:
-        """P(x), for rows that read X alone."""
-        pi = self.share[:, None]
-        return np.asarray(pi * self.given + (1 - pi) * self.rest)
-
 
 def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, search: Search = EXACT) -> Shifts:
     """The worst distribution in the ball for each case i: row[i] over x or (s, x), secret s[i], above or below."""
