@@ -23,8 +23,6 @@ from sfumato.joint import Joint
 from sfumato.tolerances import HALVINGS, UNIT
 
 EXPLODING = 2.0**-14  # of an order from 1
-SAYS_NO_MORE = 1e-6  # above the worst pair found, relative: cells of splits that say no more are not cut
-SHARP = 0.5  # of −κ
 UNITS = 8 * UNIT  # rounding of a few operations, relative
 
 
@@ -35,6 +33,7 @@ class Splits:
     first: int = 128  # compared for α < ½ at first
     cuts: int = 4  # how often a cell of splits is cut again, and into how many parts
     parts: int = 8
+    close: float = 1e-6  # above the worst pair found, relative: cells that say no more are not cut
 
 
 SPLITS = Splits()
@@ -77,7 +76,7 @@ class RenyiBounds(BallBounds):
     @property
     def sharp(self) -> bool:
         """Whether Φ is nearly the least of two terms, so that the dual points must move with the ratio."""
-        return self.kappa < -SHARP
+        return self.kappa < -0.5
 
     def _balanced(
         self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, found: Floats, ratio: Floats
@@ -148,7 +147,7 @@ class RenyiBounds(BallBounds):
         """Curves compared on a grid of splits; cells that say more than the worst pair found are cut again, each with
         dual points of its own, until that is all they say."""
         found = self.suggested(first, second).ratio
-        goal, total, out = float(found.max()) * (1 + SAYS_NO_MORE), self.spent[1], []
+        goal, total, out = float(found.max()) * (1 + SPLITS.close), self.spent[1], []
         for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
             one, two = (side.at(slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
             spent, left = split_grid(total, SPLITS.first)

@@ -18,7 +18,7 @@ from sfumato.joint import Joint
 from sfumato.libraries import scipy
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.measures import AnyMeasure, Measure, Reading, live
+from sfumato.privacy.measures import STARTS, AnyMeasure, Measure, Reading, live
 from sfumato.tolerances import HALVINGS
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import quotient
@@ -191,9 +191,6 @@ def largest_shift(prior: Floats, posterior: Floats) -> float:
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 
 
-WORST_PRIORS = 8  # from which the worst prior is sought
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class GainLeakage(AnyMeasure):
     """log [Σ_y max_w Σ_x p_x Q(y|x) g(w, x) / max_w Σ_x p_x g(w, x)] for gains g ≥ 0.
@@ -230,7 +227,7 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
     n = q.shape[1]
     rng = np.random.default_rng(0)
     best, best_p = 0.0, np.full(n, 1 / n)
-    for start in range(WORST_PRIORS):
+    for start in range(STARTS):
         p = np.full(n, 1 / n) if start == 0 else rng.dirichlet(np.ones(n))
         reached = -1.0
         for _ in range(HALVINGS):

@@ -12,6 +12,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.information import xlogx
+from sfumato.privacy.measures import STARTS
 from sfumato.tolerances import EXPONENT, HALVINGS, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.power_tilting import mass_range
@@ -50,9 +51,6 @@ def _channel(epsilon: float) -> float:
 # it.
 
 
-DESCENT_STARTS = 8
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LeastInformation:
     """I(input; Y) over a set: at least `proved`, at most `found`, which is its value at `p`."""
@@ -80,7 +78,7 @@ def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int
     corners = _corner_values(q, floor)
     rng = np.random.default_rng(seed)
     best, at = np.inf, p
-    for start in range(DESCENT_STARTS):
+    for start in range(STARTS):
         begin = 0.5 * p + 0.5 * rng.dirichlet(np.full(len(p), 0.3)) if start else p
         value, point = _descend(q, mechanism, within, begin)
         if value < best:

@@ -333,9 +333,6 @@ def _worst(seen: Live) -> Reading:
 # --- the mean distance of posteriors from the prior, and the largest between two inputs -------------------------------
 
 
-ASCENTS = 400
-
-
 def distances(q: Floats) -> Floats:
     """TV(Q_x, Q_x') for all pairs."""
     return np.array([0.5 * np.abs(q - column[:, None]).sum(axis=0) for column in q.T])
@@ -360,7 +357,7 @@ class TotalVariation(AnyMeasure):
         if not d.any():
             return Reading(0.0, 0.0)
         p = np.full(d.shape[0], 1 / d.shape[0])
-        for _ in range(ASCENTS):
+        for _ in range(400):  # each step is cheap, and any p gives a bound
             p = p * (d @ p)
             p /= p.sum()
         bound = float(2 * (d @ p).max() - p @ d @ p)

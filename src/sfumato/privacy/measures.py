@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # the same of a mechanism, about what it reads or, with `about=joint`, about the secret through p(s, x).
 
 
+STARTS = 8  # from which a worst prior or distribution is sought, where a search may end early
 GAP = 1e-10  # nats between value and bound that an iterative measure is asked to reach
 
 

@@ -209,7 +209,6 @@ def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
 # is taken. Nothing proves that this covers: the file says that coverage was simulated, and no confidence.
 
 
-COVERAGE_DRAWS = 400  # of rows and noise, around each centre
 EMPTIED = (0.0, 1.0, 2.0, 4.0)  # counts below so many scales of the noise are set to zero in a centre
 
 
@@ -223,8 +222,8 @@ def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
     return RenyiBall(replace(joint, noise=replace(joint.noise, coverage=coverage)), alpha=0.5, radius=radius)
 
 
-def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int = COVERAGE_DRAWS) -> float:
-    """The greatest quantile of D_½ over the centres, the same for everybody."""
+def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int = 400) -> float:
+    """The greatest quantile of D_½ over the centres, of draws of rows and noise around each, the same for everybody."""
     flat, rng = counts.ravel(), np.random.default_rng(SEED)
     radii = []
     for times in EMPTIED:

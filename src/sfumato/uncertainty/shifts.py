@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Array, Bools, Ints
 
 AROUND = np.linspace(-1.0, 1.0, 3)
-COARSE_NODES = 5  # shares on each side of the coarse grid
 HALFWAY = 0.5  # of the way of P(s) to 0 or 1, in one step
 
 
@@ -94,7 +93,7 @@ def _sides(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, close: floa
 def _searched(sides: _Sides, ball: ChiSquareBall, search: Search) -> Shifts:
     found, settled = _by_newton(sides, ball.radius, search.close)
     if search.checks and settled.any():
-        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(COARSE_NODES))
+        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(5))
         known = sides.at(settled).ratio(ball.slack * a, ball.slack * b)[0].max(1)
         settled[settled] = known <= found.ratio[settled] * (1 + ALIKE)
     if len(left := np.flatnonzero(~settled)):
