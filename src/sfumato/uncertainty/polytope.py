@@ -13,8 +13,8 @@ from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.libraries import scipy
-from sfumato.tolerances import SLIP, SUMS_TO_ONE
-from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, Worst, pairs_of, quotient
+from sfumato.tolerances import LEAST, SLIP, SUMS_TO_ONE
+from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, quotient
 from sfumato_kernel.laws import SMALLEST
 
 if TYPE_CHECKING:
@@ -80,24 +80,20 @@ class Polytope(FromPairs):
         return np.where(absent, values.min(1), low), np.where(absent, values.max(1), high)
 
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
-        return pairs_of(self, first, second, s1, s2)
-
-    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         if self.vertices is None:
-            top, bottom = _fractional(self, row[s1], s1)[1], _fractional(self, row[s2], s2)[0]
-            return Worst(float(quotient(top.value, bottom.value)), top.p[s1], bottom.p[s2])
-        ratio, i, j, t = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+            top = [_fractional(self, v, int(s))[1] for v, s in zip(first, s1, strict=True)]
+            low = [_fractional(self, v, int(s))[0] for v, s in zip(second, s2, strict=True)]
+            ratio = quotient(np.array([x.value for x in top]), np.array([x.value for x in low]))
+            ends = [np.array([x.p[t] for x, t in zip(of, s, strict=True)]) for of, s in ((top, s1), (low, s2))]
+            return Pairs(ratio, *ends)
+        ratio, i, j, t = self._pairs(first, second, s1, s2)
         given = []
         for s in (s1, s2):
-            a, b = self.vertices[i[0], s], self.vertices[j[0], s]
-            r = (1 - t[0]) * (a if a.any() else b) + t[0] * (b if b.any() else a)
-            given.append(r / r.sum())
-        return Worst(float(ratio[0]), given[0], given[1])
-
-    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
-        if self.vertices is None:
-            return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
-        return self._pairs(first, second, s1, s2)[0]
+            a, b, far = self.vertices[i, s], self.vertices[j, s], t[:, None]
+            here, there = (x.sum(1, keepdims=True) > 0 for x in (a, b))
+            r = np.asarray((1 - far) * np.where(here, a, b) + far * np.where(there, b, a))
+            given.append(r / np.maximum(r.sum(1, keepdims=True), LEAST))
+        return Pairs(ratio, *given)
 
     def _pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> tuple[Floats, Ints, Ints, Floats]:
         """The greatest ratio along every segment between two vertices: value, ends and place."""

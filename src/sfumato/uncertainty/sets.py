@@ -136,18 +136,6 @@ def worst_first(bounds: Floats, found: Callable[[], float]) -> Iterator[Ints]:
         order = order[bounds[order] > found()]
 
 
-def pairs_of(within: UncertaintySet, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Pairs:
-    """`pairs` of a set that only knows its worst case of one row at a time."""
-    found = []
-    for v1, v2, i, j in zip(first, second, s1, s2, strict=True):
-        row = np.zeros(within.joint.shape)
-        row[i], row[j] = v1, v2
-        found.append(within.worst(row, int(i), int(j)))
-    shape = (len(found), first.shape[-1])
-    given = [np.array([getattr(x, n) for x in found]).reshape(shape) for n in ("given_first", "given_second")]
-    return Pairs(np.array([x.ratio for x in found]), *given)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Anything(FromPairs):
     """F is the whole simplex: P(U|s1) and P(U|s2) may each sit on any one value [000, Prop. 3]."""
@@ -248,13 +236,9 @@ class Custom(FromPairs):
         return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
 
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
-        return pairs_of(self, first, second, s1, s2)
-
-    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        """The ratio; a set that only gives ranges cannot name conditionals that attain it, so they are NaN."""
-        ratio = self.ratios(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))[0]
-        unknown = np.full(row.shape[1], np.nan)
-        return Worst(float(ratio), unknown, unknown)
+        """The ratios; a set that only gives ranges cannot name conditionals that attain them, so they are NaN."""
+        unknown = np.full(first.shape, np.nan)
+        return Pairs(self.ratios(first, second, s1, s2), unknown, unknown)
 
     def support(self, c: Floats) -> Extreme:
         """An upper bound of ⟨c, P⟩: the greatest conditional mean over secrets; the maximiser is not known."""
