@@ -27,7 +27,7 @@ from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
-MEANS = 4  # blocks of log c in a table
+MEANS = 4  # blocks of log c that are priced; a table has them in halves, as what holds for one holds for either
 CLIMBS = 1  # blocks from which better ones are looked for at a time
 BUNDLE = 6  # blocks for each value and corridor in the programme of prices
 CLOSE = 1e-3  # nats that prices stand to gain when they are left
@@ -71,13 +71,15 @@ class Corridor:
     def table(self, y: Floats, rounds: int, budget: Budget) -> Floats:
         """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for the blocks v with q·v in [c₁, c₂]; what is known of the corridor
         from other prices is gone on from. It need not be better than what is attained."""
+        edges = np.geomspace(self.floor, self.roof, 2 * MEANS + 1)
         if len(self.q) == 1:
-            edges = np.linspace(self.floor, self.roof, 9)
-            ends = xlogx(edges) - float(y[0]) * edges  # convex
-            return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])])
-        asked, enough = Queries.by_mean(self.floor, self.roof, MEANS), np.full(MEANS, self.worth(y).max() + SETTLED)
-        value, self.tree = self.block.price(y, asked, enough, rounds, budget, self.tree)
-        return np.column_stack([asked.mean, np.maximum(value, enough)])
+            ends = xlogx(edges) - float(y[0]) * edges
+            most = np.maximum(ends[:-1], ends[1:])  # convex
+        else:
+            asked, enough = Queries.by_mean(self.floor, self.roof, MEANS), np.full(MEANS, self.worth(y).max() + SETTLED)
+            value, self.tree = self.block.price(y, asked, enough, rounds, budget, self.tree)
+            most = np.repeat(np.maximum(value, enough), 2)
+        return np.column_stack([edges[:-1], edges[1:], most])
 
     def near(self, y: Floats) -> Ints:
         """The blocks worth most, and the two constants: without them prices have no end."""

@@ -161,21 +161,22 @@ class Split:
 
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
-        d, shares, every, worst = int(self.shares.argmax()), self.shares, np.arange(len(self.shares)), (0.0, (0, 0))
+        d, shares, count, tables = int(self.shares.argmax()), self.shares, self.count, np.array(self.tables)
         taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
-        tilts = np.log(taus * self.prices.T)[:, None, None] - shift
-        heights = [[x[:, 2] - (tilts * x[:, :2]).min(2) for x in own] for own in self.tables]  # [s][k][τ, block]
-        tops = np.array([[x * h.max(1) for h in own] for x, own in zip(shares, heights, strict=True)])
-        for s0, k in np.ndindex(len(every), self.count):
-            of, floor = k + self.count * (every == s0), np.where(every == s0, 1.0 / self.t[k + 1], 1.0)
-            total = taus + tops[every, of].sum(0) - tops[d, of[d]]
-            price = (total[:, None] + shares[d] * heights[d][of[d]]).min(0)
-            least = shares[d] * (self.tables[d][of[d]][:, 0] - floor[d]) + float(shares @ floor)
-            top = float((price / least).max())
-            if not top < np.inf:  # what is no number proves nothing
-                return np.inf, (s0, k)
-            worst = max(worst, (top, (s0, k)))
-        return worst
+        tilts, means = np.log(taus * self.prices.T) - shift, tables[..., None]
+        heights = means[:, :, :, 2] - np.minimum(means[:, :, :, 0] * tilts, means[:, :, :, 1] * tilts)  # [s, k, c, τ]
+        spend(12, heights.size)
+        tops = shares[:, None, None] * heights.max(2)
+        rest, own, chosen = tops[:, :count], tops[:, count:], np.arange(len(shares)) == d
+        of = np.arange(count) + count * chosen[:, None]  # [s0, k]: the corridor of the largest secret
+        total = taus + rest.sum(0) - rest + own - tops[d][of]
+        price = (total[:, :, None] + shares[d] * heights[d][of]).min(3)  # [s0, k, c]
+        floors = 1.0 / self.t[1:]
+        least = 1.0 - shares[:, None] * (1.0 - floors) - shares[d] * np.where(chosen[:, None], floors, 1.0)
+        at = price / (least[:, :, None] + shares[d] * tables[d][of][..., 0])
+        s0, k = divmod(int(at.max(2).argmax()), count)
+        top = float(at.max())
+        return (max(top, 0.0) if top < np.inf else np.inf), (s0, k)  # what is no number proves nothing
 
 
 def _top(table: Floats) -> float:
