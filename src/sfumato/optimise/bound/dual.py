@@ -221,12 +221,11 @@ class PricingDual:
             at = np.flatnonzero(self.on[:, side])
             kappa, rho = self.items.kappa[at, side][:, None], self.items.rho[at, side][:, None]
             step = sign * kappa * (w[at] - self.level[at, side][:, None])
-            near = np.maximum(1.0 - step, LEAST)
-            tangent = curve(near, self.order) + rho * (near - 1.0) * near ** (self.order - 1.0)
+            tangent = self._far_end(at, side, w[at][:, :, None])[0][:, :, 0]
             inside = [1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)]
             h = [curve(np.maximum(x, LEAST), self.order) @ self.q for x in inside]
             true = [np.where((x > 0.0).all(1), mean, -np.inf) for x, mean in zip(inside, h, strict=True)]
-            least = np.maximum(np.max(true, axis=0), curve(near, self.order) @ self.q)
+            least = np.maximum(np.max(true, axis=0), h[0])
             cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
         return cell, valley.max(-1), where, w
 

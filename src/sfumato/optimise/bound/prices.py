@@ -12,7 +12,6 @@ y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -40,16 +39,13 @@ class Corridor:
     """
 
     def __init__(self, block: Block, floor: float, roof: float, scaled: bool = False) -> None:
-        self.block, self.q, self.floor, self.roof, self.scaled = block, block.q, floor, roof, scaled
+        self.block, self.q, self.floor, self.roof = block, block.q, floor, roof
+        self.climb = Climb(block, roof / floor, scaled)
         heights = Heights(block, 0, 1.0, roof / floor, Profile(), w=block.places)
         self.family = TwoLevel(block.q, heights.scaled() if scaled else heights)
         self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
         self.tree: Items | None = None
         self.add(floor * self.family.ends)
-
-    @cached_property
-    def climb(self) -> Climb:
-        return Climb(self.block, self.roof / self.floor, self.scaled)
 
     def add(self, blocks: Floats) -> None:
         self.blocks = np.concatenate([self.blocks, blocks])

@@ -165,7 +165,7 @@ class Split:
         taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
         tilts, means = np.log(taus * self.prices.T) - shift, tables[..., None]
         heights = means[:, :, :, 2] - np.minimum(means[:, :, :, 0] * tilts, means[:, :, :, 1] * tilts)  # [s, k, c, τ]
-        spend(12, heights.size)
+        spend(3, heights.size)
         tops = shares[:, None, None] * heights.max(2)
         rest, own, chosen = tops[:, :count], tops[:, count:], np.arange(len(shares)) == d
         of = np.arange(count) + count * chosen[:, None]  # [s0, k]: the corridor of the largest secret
@@ -174,9 +174,8 @@ class Split:
         floors = 1.0 / self.t[1:]
         least = 1.0 - shares[:, None] * (1.0 - floors) - shares[d] * np.where(chosen[:, None], floors, 1.0)
         at = price / (least[:, :, None] + shares[d] * tables[d][of][..., 0])
-        s0, k = divmod(int(at.max(2).argmax()), count)
-        top = float(at.max())
-        return (max(top, 0.0) if top < np.inf else np.inf), (s0, k)  # what is no number proves nothing
+        top, where = float(at.max()), divmod(int(at.max(2).argmax()), count)
+        return (max(top, 0.0) if top < np.inf else np.inf), where  # what is no number proves nothing
 
 
 def _top(table: Floats) -> float:
