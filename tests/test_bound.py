@@ -14,9 +14,8 @@ import sfumato as sf
 from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.dual import Queries
+from sfumato.optimise.bound.prices import Corridor
 from sfumato.optimise.bound.pricing import Block
-from sfumato.optimise.bound.slack import reach
-from sfumato.optimise.bound.strand import BoundStrand, Corridor
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.master import InformationAim
@@ -49,6 +48,11 @@ def private(rows, ball, epsilon):
                 excess = float(worst.given_first @ row[s1] - E * worst.given_second @ row[s2])
                 odds = max(odds, excess / mean / (E - 1) * 1.000001 + 1e-9 if excess > 0 else 0.0)
     return (rows + odds * (rows @ ball.joint.p.ravel())[:, None]) / (1 + odds)
+
+
+def ball_of(order):
+    """Of an order κ: what blocks ask for the masses of sets."""
+    return sf.RenyiBall(sf.Joint.from_counts([[1, 1], [1, 1]]), alpha=1 / (1 - order), radius=0.1)
 
 
 def sets(joint):
@@ -158,8 +162,8 @@ def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
 
     for first, tilt in ((0, 0.0), (1, 0.7)):
         asked = Queries(levels, np.ones((1, 2)), np.array([first]), np.array([tilt]))
-        found = Block(q, order, above, below).price(y, asked, np.array([-np.inf]), 6)
-        assert (xlogx(w) @ q - w @ (q * (y + tilt))).max() <= found.value[0] + 1e-9
+        found, _ = Block(q, ball_of(order), above, below).price(y, asked, np.array([-np.inf]), 6)
+        assert (xlogx(w) @ q - w @ (q * (y + tilt))).max() <= found[0] + 1e-9
 
 
 @settings(max_examples=4)
@@ -170,7 +174,7 @@ def test_tables_hold_for_every_block_of_a_corridor_and_go_on_from_a_tree(values,
     rng = np.random.default_rng(seed)
     q, alpha, E = rng.dirichlet(np.ones(values)) * 0.98 + 0.02 / values, 1 / (1 - order), 1 + 10 ** rng.uniform(-1, 0.5)
     above, below = 10 ** rng.uniform(-3, -0.3, 2)
-    strand, limits = BoundStrand(q, order, above, below), [divergence_at(k, 1.0, alpha) for k in (above, below)]
+    block, limits = Block(q, ball_of(order), above, below), [divergence_at(k, 1.0, alpha) for k in (above, below)]
 
     for floor, roof in ((1.0, E), (1.0, 1.0 + 0.7 * (E - 1.0)), (1.0 / E, E)):
         v = rng.dirichlet(np.full(values, 0.4), size=200) / q
@@ -178,22 +182,23 @@ def test_tables_hold_for_every_block_of_a_corridor_and_go_on_from_a_tree(values,
         top = greatest_mean(v, many, np.full(len(v), limits[0]), alpha).value - 1
         low = 1 + greatest_mean(-v, many, np.full(len(v), limits[1]), alpha).value
         steep = np.minimum(middle, np.minimum((roof - middle) / top, (middle - floor) / low))[:, None]
-        v, tree = middle[:, None] + steep * (v - 1), None
+        v, corridor, tree = middle[:, None] + steep * (v - 1), Corridor(block, floor, roof), None
 
         for y in rng.normal(size=(2, values)) * 2:
-            corridor = Corridor(strand.block, floor, roof)
             corridor.learn(y)
-            table, tree = strand.table(y, floor, roof, -np.inf, 2, FREE, tree)
+            asked = Queries.by_mean(floor, roof, 4)
+            bounds, tree = block.price(y, asked, np.full(4, -np.inf), 2, FREE, tree)
+            table = np.column_stack([asked.mean, bounds])
 
-            assert corridor.worth(y).max() <= table[:, 2].max() + 1e-6
+            assert corridor.worth(y).max() <= min(table[:, 2].max(), corridor.table(y, 2, FREE)[:, 2].max()) + 1e-6
             for worth, mean in zip(xlogx(np.maximum(v, 0)) @ q - v @ (q * y), middle, strict=True):
                 holds = (table[:, 0] <= mean + 1e-12) & (mean <= table[:, 1] + 1e-12)
                 assert worth <= table[holds, 2].max() + 1e-9
 
 
 @given(st.floats(0.01, 0.99), st.floats(1e-4, 3.0), st.sampled_from([-2.0, -1.0, 0.0, 0.5, 0.8]))
-def test_the_reach_of_a_set_is_that_of_the_oracle(mass, k, order):
-    low, high = reach(np.array([mass]), k, order)
+def test_the_masses_of_a_set_are_those_of_the_oracle(mass, k, order):
+    low, high = ball_of(order).masses(np.array([mass]), 1.0, np.array([k]))
     cells, one, alpha = np.array([[mass, 1 - mass]]), np.array([[1.0, 0.0]]), 1 / (1 - order)
     limit = divergence_at(np.array([k]), 1.0, alpha)
 

@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.certification.ball import ChiSquareBounds
 from sfumato.mechanism import Atoms, Layout, Table
 from sfumato.mechanism.table import whole_lengths
-from sfumato.optimise.bound.point import point
+from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.informative import widest
 from sfumato.optimise.product.blocks import safe
@@ -42,7 +42,7 @@ def test_small_tables_keep_what_the_slow_search_found(pair, epsilon, least, pati
 def test_the_limit_at_a_point_is_reached_by_nr(epsilon, secrets):
     p = random_joint(secrets, 3, 5_000).p
     p = p[p.sum(1) > 0]
-    assert best_at_a_point(p, epsilon, Budget.of_work(2)).value(p) == pytest.approx(point(p, epsilon), rel=2e-4)
+    assert best_at_a_point(p, epsilon, Budget.of_work(2)).value(p) == pytest.approx(bound(p, None, epsilon).value, rel=2e-4)
 
 
 def test_multipliers_prove_what_they_reach():

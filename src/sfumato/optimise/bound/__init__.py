@@ -12,16 +12,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, canonical
-from sfumato.optimise.bound.point import HIGH, LOW, ChainRule, point
-from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.split import Split, two_values
-from sfumato.optimise.bound.strand import STRAND
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.arrays import Floats, canonical, entropy
+from sfumato.optimise.bound.prices import STRAND
+from sfumato.optimise.bound.routes import ChainRule, Split, two_values
+from sfumato.optimise.budget import FREE, Budget, spend
+from sfumato.optimise.linear import best_cover
+from sfumato.uncertainty.renyi import SharedRadius
 
-__all__ = ["Bound", "bound"]
+__all__ = ["Bound", "about_secret", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
+FITTED, FIRST = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,6 @@ class Bound:
     value: float
     route: str
     routes: dict[str, float]
-
-
-FITTED, FIRST = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
 
 
 class Route(Protocol):
@@ -48,45 +46,80 @@ class Route(Protocol):
 def bound(
     p: Floats, within: Any, epsilon: float, *, value: float = -np.inf, gap: float = 0.0, budget: Budget = FREE
 ) -> Bound:
-    """The least of what the routes prove for ε-privacy over a set that contains P̂ = p[s, u].
+    """The least of what the routes prove for ε-privacy over an uncertainty set that contains P̂ = p[s, u].
 
-    `within` is an uncertainty set, or the slack b of a χ² ball. Routes stop as soon as the bound is within `gap` of
-    `value`. Secrets and cells that never occur are left out: I(X;Y) at P̂ does not see them, and F without the
-    distributions that put mass there is a smaller set, whose private mechanisms include those of F.
+    Routes stop as soon as the bound is within `gap` of `value`. Secrets and cells that never occur are left out: I(X;Y)
+    at P̂ does not see them, and F without the distributions that put mass there is a smaller set, whose private
+    mechanisms include those of F. P̂ is in F, so `point`, H(U|S) + max I(S;Y) over channels that are ε-private at P̂
+    (docs/robust.md, section 7), bounds all others.
     """
     live = p[p.sum(axis=1) > 0]
     live = live[:, live.sum(axis=0) > 0] / live.sum()
     live = live[np.ix_(*canonical(live))]
-    found = {"point": _outward(point(live, epsilon))}
-    slack, epsilon = Slack.of(within), max(epsilon, LOW)
-    if slack is None or slack.total <= 0.0 or len(live) < 2 or epsilon >= HIGH:
-        return _best(found)
+    about, found, begun = about_secret(live.sum(axis=1), epsilon), dict[str, float](), dict[str, Route]()
+
+    def keep(name: str, proved: float) -> None:
+        if np.isfinite(proved):
+            found[name] = float(proved + ALLOWANCE * (1.0 + abs(proved)))
 
     def go_on(name: str) -> bool:
         least = min(found.values())
         budget.tell(f"bound: {name}", value, least)
         return not (budget.over or (np.isfinite(value) and least - value <= gap * abs(value)))
 
-    def keep(name: str, proved: float) -> None:
-        found.update({name: _outward(proved)} if np.isfinite(proved) else {})
-
-    if go_on("two values"):
-        keep("two values", two_values(live, slack, epsilon, budget))
-    begun: dict[str, Route] = {}
-    if go_on("chain"):
-        begun["chain"] = ChainRule(live, slack, epsilon, budget.part(FITTED))
-    if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
-        begun["split"] = Split(live, slack, epsilon, budget.part(FITTED))
+    keep("point", entropy(live.ravel()) - entropy(live.sum(axis=1)) + about)
+    if isinstance(within, SharedRadius) and within.budget > 0.0 and min(live.shape) > 1 and epsilon < HIGH:
+        epsilon = max(epsilon, LOW)
+        if go_on("two values"):
+            keep("two values", two_values(live, within, epsilon, budget))
+        if go_on("chain"):
+            begun["chain"] = ChainRule(live, within, epsilon, about, budget.part(FITTED))
+        if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
+            begun["split"] = Split(live, within, epsilon, budget.part(FITTED))
     for name in sorted(begun, key=lambda x: begun[x].promised):
         if begun[name].promised < min(found.values()) and go_on(name):
             keep(name, begun[name].proved(budget.part(FIRST if len(found) < 2 else 1.0)))
-    return _best(found)
-
-
-def _best(found: dict[str, float]) -> Bound:
     best = min(found, key=lambda name: found[name])
     return Bound(found[best], best, found)
 
 
-def _outward(value: float) -> float:
-    return float(value + ALLOWANCE * (1.0 + abs(value)))
+# --- max I(S;Y) over ε-LDP channels from S ----------------------------------------------------------------------------
+
+
+LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
+PARTS = 9  # of the divisible mass for which prices are sought
+LOW, HIGH = 1e-3, 30.0  # levels with safe floats: outside them the closed forms are exact to 1e-7
+
+
+def about_secret(shares: Floats, epsilon: float) -> float:
+    """A bound on max I(S;Y): rows in {1, E}^S [Kairouz et al. 2016] by weak duality, and no more than κ − 1 − log κ,
+    κ = ε/(1 − e^{−ε}), whatever the law of S."""
+    if len(shares) < 2 or epsilon <= 0.0:
+        return 0.0
+    kappa = epsilon / -np.expm1(-epsilon)
+    limit = min(entropy(shares), float(kappa - 1.0 - np.log(kappa)))
+    return min(limit, _priced(-np.sort(-shares), float(np.exp(epsilon)))) if LOW < epsilon < HIGH else limit
+
+
+def _priced(shares: Floats, E: float) -> float:
+    """I ≤ λ·P̂ + max(0, max over rows of (gain − λ·P̂v)/z) for any prices λ, because rows have Σθz = 1.
+
+    Secrets beyond the commonest have one price; then a row enters through the mass x that they hold at E, and x may as
+    well be any number in [0, rest]: a relaxation. At given prices what a row is worth, α/z + β − log z, is greatest at
+    z = −α. The prices are those of the best mixture with a few x.
+    """
+    few, rest, rise = shares[:LISTED], float(shares[LISTED:].sum()), E * float(np.log(E))
+    sets = (np.arange(1 << len(few))[:, None] >> np.arange(len(few)) & 1).astype(float)
+    part = np.linspace(0.0, 1.0, PARTS if rest > 0.0 else 1)
+    mass, held = np.append(few, rest)[: len(few) + (rest > 0.0)], sets @ few
+    heights = np.ones((len(sets), len(part), len(mass)))
+    heights[:, :, : len(few)] += (E - 1.0) * sets[:, None, :]
+    heights[:, :, len(few) :] += (E - 1.0) * part[:, None]
+    spend(60, heights.size)
+    z = heights @ mass
+    worth = rise * (held[:, None] + rest * part) / z - np.log(z)
+    prices = best_cover(mass, (heights * mass / z[:, :, None]).reshape(-1, len(mass)), worth.ravel()).prices
+    beta = rise / (E - 1.0) - float(prices[-1])  # of the divisible mass, for each unit of z
+    alpha = rise * held - heights[:, 0] @ (mass * prices) - beta * z[:, 0]
+    z = np.clip(-alpha, z[:, 0], z[:, 0] + (E - 1.0) * rest)
+    return float(prices @ mass) + max(0.0, float((alpha / z + beta - np.log(z)).max()))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
-from sfumato.optimise.bound.slack import curve
 from sfumato.optimise.budget import spend
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Items:
     x: Floats  # [i, 3] multipliers: of the sides, and of the mean with the slopes of h taken out, NaN if not known
     value: Floats
 
-    def take(self, which: Ints | Bools) -> Items:
+    def take(self, which: Ints | Bools | slice) -> Items:
         return Items(*(getattr(self, name)[which] for name in self.__slots__))
 
     @staticmethod
@@ -55,6 +54,22 @@ class Queries:
     mean: Floats  # [query, end]
     first: Ints
     tilt: Floats
+
+    @staticmethod
+    def by_mean(floor: float, roof: float, count: int, tilted: bool = False) -> Queries:
+        """Blocks of the mean c, with the slope of φ as its price or none; below the middle m binds more, above it M."""
+        edges = np.geomspace(floor, roof, count + 1)
+        mean, first = np.column_stack([edges[:-1], edges[1:]]), np.arange(count) < count // 2
+        tilt = 1.0 + np.log(mean.mean(1)) if tilted else np.zeros(count)
+        return Queries(np.tile([roof, floor], (count, 1)), mean, first.astype(np.int64), tilt)
+
+
+def curve(x: Floats, order: float) -> Floats:
+    """h(x) = (x^κ − 1)/κ, log x at κ = 0: concave for κ ≤ 1, and at most x − 1."""
+    if order == 0.5:
+        return np.asarray(2.0 * np.sqrt(x) - 2.0)  # χ²: good to 1e-16, and k is not small beside that
+    logs = np.log(x)
+    return np.asarray(np.expm1(order * logs) / order if order != 0.0 else logs)
 
 
 class PricingDual:
@@ -206,12 +221,11 @@ class PricingDual:
             at = np.flatnonzero(self.on[:, side])
             kappa, rho = self.items.kappa[at, side][:, None], self.items.rho[at, side][:, None]
             step = sign * kappa * (w[at] - self.level[at, side][:, None])
-            near = np.maximum(1.0 - step, LEAST)
-            tangent = curve(near, self.order) + rho * (near - 1.0) * near ** (self.order - 1.0)
+            tangent = self._far_end(at, side, w[at][:, :, None])[0][:, :, 0]
             inside = [1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)]
             h = [curve(np.maximum(x, LEAST), self.order) @ self.q for x in inside]
             true = [np.where((x > 0.0).all(1), mean, -np.inf) for x, mean in zip(inside, h, strict=True)]
-            least = np.maximum(np.max(true, axis=0), curve(near, self.order) @ self.q)
+            least = np.maximum(np.max(true, axis=0), h[0])
             cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
         return cell, valley.max(-1), where, w
 

@@ -8,45 +8,43 @@ one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) �
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.optimise.arrays import DUST, Bools, Floats, Ints
-from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries
-from sfumato.optimise.bound.slack import curve, reach
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries, curve
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.two_level import possible
+from sfumato.uncertainty.power_tilting import kappa
+from sfumato.uncertainty.renyi import SharedRadius
 
 RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL = -1.0  # for ρ: beyond the last cell
+INWARD = 1e-9  # relative
+SEARCHED = 600  # passes for the masses of an order that has no closed form
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
 CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """A bound per query, and the items whose greatest it is."""
-
-    value: Floats
-    items: Items
-
-
 class Block:
-    """One secret: q > 0, order κ, and what T(D) may be on either side; as a set of laws whose secrets share nothing."""
+    """One secret with shares q > 0, and what T(D) may be on either side, as a set of laws whose secrets share nothing.
+
+    Conditionals with divergences D_s occur together in a ball iff Σ_s P̂_s T(D_s) ≤ T(B), its budget, for every order
+    (uncertainty/power_tilting.py). Budgets are made smaller by INWARD, so that rounding leaves every law inside F.
+    """
 
     budget = 0.0
 
-    def __init__(self, q: Floats, order: float, above: float, below: float) -> None:
-        self.q, self.order, self.k = q, order, np.array([above, below])
-        one = np.maximum(1.0 - q, 1e-300)
-        self.rates = []
-        for k in self.k:
-            low, high = reach(q, float(k), order)
-            self.rates.append((np.maximum((high - q) / one, 1e-300), np.maximum((q - low) / one, 1e-300)))
+    def __init__(self, q: Floats, ball: SharedRadius, above: float, below: float) -> None:
+        self.q, self.ball, self.order = q, ball, kappa(ball.alpha)
+        self.k, one = (1.0 - INWARD) * np.array([above, below]), np.maximum(1.0 - q, 1e-300)
+        reached = [ball.masses(q, 1.0, k) for k in self.k]
+        self.alone = reached[1][0], reached[0][1]  # least and greatest R(u) of the sides that ask for them
+        self.rates = [tuple(np.maximum(x / one, 1e-300) for x in (high - q, q - low)) for low, high in reached]
 
     @cached_property
     def places(self) -> Floats:
@@ -56,7 +54,8 @@ class Block:
     @cached_property
     def _reached(self) -> tuple[Floats, Floats]:
         w = self.places[:, None]
-        return reach(w, float(self.k[1]), self.order)[0], reach(w, float(self.k[0]), self.order)[1]
+        spend(60 if self.order in (0.5, -1.0) else SEARCHED, w.size)
+        return self.ball.masses(w, 1.0, self.k[1])[0], self.ball.masses(w, 1.0, self.k[0])[1]
 
     def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H) for sets of mass w, which are those of `places`."""
@@ -98,15 +97,16 @@ class Block:
     def price(
         self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE,
         tree: Items | None = None,
-    ) -> Priced:
-        """Upper bounds on Σ q(φ(w) − (y + tilt)·w), one per query; those below `floor` need not be good.
+    ) -> tuple[Floats, Items]:
+        """Upper bounds on Σ q(φ(w) − (y + tilt)·w), one per query, and the items whose greatest they are; those below
+        `floor` need not be good.
 
         Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, in a value of w or in
         the mean. A part is bounded by its own dual and by that of the whole. `tree` are items to go on from, of other
         prices or of a wider set: a lower l or a higher L with the same means.
         """
         start = self.cells(asked) if tree is None else self._again(tree, asked)
-        every = self._valued(start, y, asked, floor, budget)
+        every = self._valued(start, y, asked, floor)
         for _ in range(rounds):
             open_ = np.flatnonzero(every.value > floor[every.query])
             if not len(open_) or budget.over:
@@ -115,11 +115,11 @@ class Block:
             chosen = open_[np.argsort(-over, kind="stable")[:TAKEN]]
             rest = np.ones(len(every.query), dtype=bool)
             rest[chosen] = False
-            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor, budget)
+            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor)
             every = Items.together([every.take(rest), parts])
         top = np.full(len(asked.first), -np.inf)
         np.maximum.at(top, every.query, every.value)
-        return Priced(top, every)
+        return top, every
 
     def _again(self, items: Items, asked: Queries) -> Items:
         """Items whose cells and boxes still cover everything, to be valued again from the multipliers they have."""
@@ -172,13 +172,11 @@ class Block:
             parts.append(replace(items, mean=mean, low=np.maximum(items.low, low), high=np.minimum(items.high, high)))
         return Items.together(parts)
 
-    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats, budget: Budget) -> Items:
-        """The items with their bounds; those that time does not reach keep what they have, ∞ if they are new."""
-        parts, step = [], max(PLACES // len(self.q), 8)
-        for at in range(0, len(items.query), step):
-            part = items.take(np.arange(at, min(at + step, len(items.query))))
-            parts.append(part if budget.over else PricingDual(self, part, asked).minimised(y, floor[part.query]))
-        return Items.together(parts) if parts else items
+    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:
+        """The items with their bounds, a few at a time."""
+        step = max(PLACES // len(self.q), 8)
+        parts = (items.take(slice(at, at + step)) for at in range(0, len(items.query), step))
+        return Items.together([PricingDual(self, x, asked).minimised(y, floor[x.query]) for x in parts])
 
 
 def _edges(first: float, last: float, order: float) -> Floats:

@@ -1,4 +1,4 @@
-"""The parts of a bound that belong to one secret, and prices of the values of all secrets.
+"""What blocks of one secret may be worth, and prices of the values of all secrets.
 
 A bound is Σ P̂ q·y + T·max over families of Σ_s P̂_s r_s, where a family says for each secret in which corridor
 K = {m ≥ floor, M ≤ roof} its blocks h lie, and r ≥ Σ q(φ(h) − y·h) for all of them (docs/robust.md, sections 3 and 14).
@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import EMPTY, GHOST, Floats, Ints, xlogx
-from sfumato.optimise.bound.dual import Items, Queries
-from sfumato.optimise.bound.pricing import Block, Priced
+from sfumato.optimise.bound.dual import SIGN, Items, Queries
+from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, solved
 from sfumato.optimise.master import BOLDER, SERIOUS, SHYER, TRUSTED
@@ -26,49 +26,11 @@ from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
+MEANS = 4  # blocks of log c that are priced; a table has them in halves, as what holds for one holds for either
 CLIMBS = 1  # blocks from which better ones are looked for at a time
 BUNDLE = 6  # blocks for each value and corridor in the programme of prices
 CLOSE = 1e-3  # nats that prices stand to gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
-
-
-class BoundStrand:
-    """One secret with shares q of its values and the slack of its two sides: what any block may be worth."""
-
-    MEANS = 4  # blocks of log c
-
-    def __init__(self, q: Floats, order: float, above: float, below: float) -> None:
-        self.q, self.block = q, Block(q, order, above, below)
-
-    def queries(self, floor: float, roof: float) -> Queries:
-        """Blocks of the mean c; below their middle m binds more, above it M."""
-        edges = np.geomspace(floor, roof, self.MEANS + 1)
-        mean, first = np.column_stack([edges[:-1], edges[1:]]), np.arange(self.MEANS) < self.MEANS // 2
-        level = np.tile([roof, floor], (self.MEANS, 1))
-        return Queries(level, mean, first.astype(np.int64), np.zeros(self.MEANS))
-
-    def table(
-        self, y: Floats, floor: float, roof: float, least: float, rounds: int, budget: Budget, tree: Items | None = None
-    ) -> tuple[Floats, Items | None]:
-        """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for blocks with m(v) ≥ floor, M(v) ≤ roof and q·v in [c₁, c₂].
-
-        What is below `least` need not be good. `tree` is what is known of the corridor; what is known then comes back.
-        """
-        if len(self.q) == 1:
-            edges = np.linspace(floor, roof, 9)
-            ends = xlogx(edges) - float(y[0]) * edges  # convex
-            return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])]), None
-        asked = self.queries(floor, roof)
-        enough = self._enough(asked, least + SETTLED)
-        found: Priced = self.block.price(y, asked, enough, rounds, budget, tree)
-        return self._listed(asked, np.maximum(found.value, enough)), found.items
-
-    def _enough(self, asked: Queries, least: float) -> Floats:
-        """Per query, what need not be good."""
-        return np.full(len(asked.first), least)
-
-    def _listed(self, asked: Queries, value: Floats) -> Floats:
-        return np.column_stack([asked.mean, value])
 
 
 class Corridor:
@@ -77,11 +39,12 @@ class Corridor:
     """
 
     def __init__(self, block: Block, floor: float, roof: float, scaled: bool = False) -> None:
-        ratio, self.q, self.floor = roof / floor, block.q, floor
-        heights = Heights(block, 0, 1.0, ratio, Profile(), w=block.places)
+        self.block, self.q, self.floor, self.roof = block, block.q, floor, roof
+        self.climb = Climb(block, roof / floor, scaled)
+        heights = Heights(block, 0, 1.0, roof / floor, Profile(), w=block.places)
         self.family = TwoLevel(block.q, heights.scaled() if scaled else heights)
-        self.climb = Climb(block.q, block.order, block.k, ratio, scaled)
         self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
+        self.tree: Items | None = None
         self.add(floor * self.family.ends)
 
     def add(self, blocks: Floats) -> None:
@@ -100,6 +63,19 @@ class Corridor:
         starts = np.concatenate([near, self.family.best(self.q * own, CLIMBS)])
         best = np.argsort(starts @ (self.q * own) - xlogx(starts) @ self.q, kind="stable")[:CLIMBS]
         self.add(self.floor * np.array([self.climb.climbed(own, h) for h in starts[best]]))
+
+    def table(self, y: Floats, rounds: int, budget: Budget) -> Floats:
+        """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for the blocks v with q·v in [c₁, c₂]; what is known of the corridor
+        from other prices is gone on from. It need not be better than what is attained."""
+        edges = np.geomspace(self.floor, self.roof, 2 * MEANS + 1)
+        if len(self.q) == 1:
+            ends = xlogx(edges) - float(y[0]) * edges
+            most = np.maximum(ends[:-1], ends[1:])  # convex
+        else:
+            asked, enough = Queries.by_mean(self.floor, self.roof, MEANS), np.full(MEANS, self.worth(y).max() + SETTLED)
+            value, self.tree = self.block.price(y, asked, enough, rounds, budget, self.tree)
+            most = np.repeat(np.maximum(value, enough), 2)
+        return np.column_stack([edges[:-1], edges[1:], most])
 
     def near(self, y: Floats) -> Ints:
         """The blocks worth most, and the two constants: without them prices have no end."""
@@ -201,50 +177,44 @@ class Climb:
     programme a step, M ≤ L being Σ q (t + L − w)^κ t^{1−κ} ≥ (1 + κk)t for some t = 1/ϰ ≥ 0 (docs/robust.md, 14).
     """
 
-    def __init__(self, q: Floats, order: float, k: Floats, E: float, mean: bool) -> None:
-        n = len(q)
-        self.q, programme = q, ConicProgramme()
+    def __init__(self, block: Block, E: float, scaled: bool) -> None:
+        self.q, n, order, programme = block.q, len(block.q), block.order, ConicProgramme()
         w, a, one, zero = programme.fresh(n), programme.fresh(1), np.ones(n), np.zeros(n, dtype=np.int64)
-        programme.equal(zero if mean else zero[:1], w if mean else a, q if mean else one[:1], -one[:1])
-        programme.nonnegative(np.arange(n), w, one, np.zeros(n))
-        for sign, level, slack in zip((1.0, -1.0), (E, 1.0), k.tolist(), strict=True):
+        programme.equal(zero if scaled else zero[:1], w if scaled else a, self.q if scaled else one[:1], -one[:1])
+        programme.hold([(w, one)])
+        for sign, level, slack in zip(SIGN, (E, 1.0), block.k.tolist(), strict=True):
             t, under = programme.fresh(1), programme.fresh(n)
-            all_t: Terms = [(np.repeat(t, n), one)]
-            _root(programme, order, [*all_t, (np.repeat(a, n), sign * level * one), (w, -sign * one)], all_t, under)
-            way, share = (-1.0, 1.0 + order * slack) if order < 0 else (1.0, 1.0 + order * slack if order else slack)
-            programme.nonnegative(
-                np.zeros(n + 1, dtype=np.int64), np.append(under, t), way * np.append(q, -share), np.zeros(1)
-            )
+            every: Terms = [(np.repeat(t, n), one)]
+            above: Terms = [*every, (np.repeat(a, n), sign * level * one), (w, -sign * one)]
+            _root(programme, order, above, every, [(under, one)])
+            way, share = -1.0 if order < 0 else 1.0, 1.0 + order * slack if order else slack
+            columns, factors = np.append(under, t), way * np.append(self.q, -share)
+            programme.nonnegative(np.zeros(n + 1, dtype=np.int64), columns, factors, np.zeros(1))
         self.cost = np.zeros(programme.variables)
         self.solver = programme.solver(self.cost, tolerance=ACCURATE)
 
-    def best(self, slope: Floats) -> Floats:
-        """The block that is best for a linear aim; NaN where the solver fails."""
-        spend(8 + 1.6 * len(self.q))
-        self.cost[: len(self.q)] = -slope
-        self.solver.update(q=self.cost)
-        found = solved(self.solver)
-        return np.maximum(found.x[: len(self.q)], 0.0) if "Solved" in found.status else np.full(len(self.q), np.nan)
-
     def climbed(self, y: Floats, w: Floats) -> Floats:
-        """From one block to a better one, until there is none for the tangent."""
-        worth = float(self.q @ (xlogx(w) - y * w))
+        """From one block to a better one, until there is none for the tangent, or the solver fails."""
+        worth, n = float(self.q @ (xlogx(w) - y * w)), len(self.q)
         while True:
-            other = self.best(self.q * (np.log(np.maximum(w, EMPTY)) + 1.0 - y))
+            spend(8 + 1.6 * n)
+            self.cost[:n] = self.q * (y - 1.0 - np.log(np.maximum(w, EMPTY)))
+            self.solver.update(q=self.cost)
+            found = solved(self.solver)
+            other = np.maximum(found.x[:n], 0.0)
             more = float(self.q @ (xlogx(other) - y * other))
-            if not more > worth + GAINED:
+            if "Solved" not in found.status or not more > worth + GAINED:
                 return w
             w, worth = other, more
 
 
-def _root(programme: ConicProgramme, order: float, x: Terms, t: Terms, under: Ints) -> None:
+def _root(programme: ConicProgramme, order: float, x: Terms, t: Terms, under: Terms) -> None:
     """under ≤ x^κ t^{1−κ}, ≥ for κ < 0, and t log(x/t) for κ = 0."""
-    g: Terms = [(under, np.ones(len(under)))]
     if order == 0.5:
-        programme.products(x, t, g)
+        programme.products(x, t, under)
     elif order > 0.0:
-        programme.each(power(order, 1.0 - order), x, t, g)
+        programme.each(power(order, 1.0 - order), x, t, under)
     elif order < 0.0:
-        programme.each(power(1.0 / (1.0 - order), -order / (1.0 - order)), g, x, t)
+        programme.each(power(1.0 / (1.0 - order), -order / (1.0 - order)), under, x, t)
     else:
-        programme.each(exponential, g, t, x)
+        programme.each(exponential, under, t, x)

@@ -1,0 +1,268 @@
+"""The routes to a bound: one secret at a time (chain), or every pair of secrets sharing the slack in one way (split),
+where rows are a product over secrets again; with two useful values all extreme rows of a split are listed."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.bound.dual import Queries
+from sfumato.optimise.bound.prices import SETTLED, STRAND, Corridor, Prices
+from sfumato.optimise.bound.pricing import Block
+from sfumato.optimise.budget import FREE, PASS, Budget, spend
+from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
+from sfumato.tolerances import SLIP
+from sfumato.uncertainty.renyi import SharedRadius
+
+# --- chain: max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------
+
+
+STEPS, ROUNDS = 10, 60  # of prices at most, and of branch and bound at the prices that are kept
+MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its width
+
+
+class Detail:
+    """I(U;Y|s) over rows with M(v; k) ≤ ρ·m(v; k), ρ = E²: one secret, any number of values.
+
+    A row has, up to scale, m ≥ 1 and M ≤ ρ. Scaled to w = v/c, c = q·v, I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w) for any
+    prices y, and c·Σ q(φ(w) − y·w) = Σ q(φ(v) − y·v) − φ(c), where φ(c) ≥ (1 + log c*)c − c* for every c*. Prices are
+    shifted until the supremum is about 0: then little is lost by dividing by c, of which only a block is known.
+    """
+
+    def __init__(self, block: Block, ratio: float, budget: Budget) -> None:
+        """Prices of a proximal bundle; two values have all their extreme rows listed, which is a proof."""
+        self.block, self.ratio, corridor = block, ratio, Corridor(block, 1.0, ratio, scaled=True)
+        if len(block.q) == 2:
+            every = corridor.family.start()[::-1]
+            self.promised = best_cover(block.q, every * block.q, xlogx(every) @ block.q).bound
+            return
+        prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part())
+        prices.fit(STEPS, budget)
+        self.y = prices.y + prices.height(prices.y)
+        self.promised = float(block.q @ self.y)
+
+    def proved(self, budget: Budget) -> float:
+        """What branch and bound proves at these prices."""
+        if len(self.block.q) == 2:
+            return self.promised
+        asked = Queries.by_mean(1.0, self.ratio, MEANS, tilted=True)
+        middle, tree = asked.mean.mean(1), None
+        enough, worth = SETTLED * asked.mean[:, 0] - middle, np.full(MEANS, np.inf)
+        for rounds in (0, ROUNDS):  # multipliers that are known are looked for nearby: better ones are found
+            found, tree = self.block.price(self.y, asked, enough, rounds, budget, tree)
+            worth = np.minimum(worth, found)
+        return self.promised + float(((worth + middle)[:, None] / asked.mean).max())
+
+
+class ChainRule:
+    """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s).
+
+    Budgets (b, 0) and (0, b) occur in F, so M_s(b) ≤ E·c_{s'} ≤ E²·m_s(b) for any other secret s', c its mean under P̂.
+    """
+
+    def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, about: float, budget: Budget) -> None:
+        """`about` bounds max I(S;Y)."""
+        self.shares, self.about = p.sum(axis=1), about
+        self.known = np.array([entropy(row / share) for row, share in zip(p, self.shares, strict=True)])
+        self.weight, self.details = self.shares * self.known, {}
+        for s in np.argsort(-self.weight).tolist():
+            q, mine, given = p[s][p[s] > 0] / self.shares[s], self._part(s, budget), ball.budget / self.shares[s]
+            if len(q) > 1 and mine.left > (STRAND * len(q) if len(q) > 2 else 0.0):
+                self.details[s] = Detail(Block(q, ball, given, given), float(np.exp(2.0 * epsilon)), mine)
+        told = [min(x, self.details[s].promised) if s in self.details else x for s, x in enumerate(self.known)]
+        self.promised = about + float(self.shares @ told)
+
+    def _part(self, s: int, budget: Budget) -> Budget:
+        """Of the time, by what a secret weighs among those that are left."""
+        return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), 1e-300)))
+
+    def proved(self, budget: Budget) -> float:
+        for s, detail in self.details.items():
+            if not budget.over:
+                self.known[s] = min(self.known[s], detail.proved(self._part(s, budget)))
+        return self.about + float(self.shares @ self.known)
+
+
+# --- split: families of rows, each with a distinguished secret --------------------------------------------------------
+
+
+LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
+EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
+PRICES = 24  # steps of prices at most
+REFINED = 4  # rounds of branch and bound at a time
+ASIDE = 0.02  # from the best shift, where the families are seen that hold it
+
+
+def _halves(p: Floats, ball: SharedRadius) -> list[Block]:
+    """Secrets with about half of the slack each, less for M than for m: any M and m have all of it together."""
+    parts = ball.budget / p.sum(axis=1)
+    return [Block(x[x > 0] / x.sum(), ball, LEAN * k, (1.0 - LEAN) * k) for x, k in zip(p, parts, strict=True)]
+
+
+class Split:
+    """Rows with a distinguished secret s0 and t in [t₁, t₂] are a family: roof E/t₁ for the others, floor 1/t₂ for s0.
+
+    A table made for a higher roof or a lower floor serves for the tighter family too.
+    """
+
+    def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> None:
+        self.shares, E, self.epsilon = p.sum(axis=1), float(np.exp(epsilon)), epsilon
+        self.t, self.count, S = np.exp(epsilon * EDGES), len(EDGES) - 1, len(p)
+        ends = [(1.0, E / t) for t in self.t[:-1].tolist()]  # of the others, then of s0: [kind · interval]
+        ends += [(1.0 / t, E) for t in self.t[1:].tolist()]
+        corridors = [[Corridor(block, *x) for x in ends] for block in _halves(p, ball)]
+        kinds = np.arange(self.count)[:, None] + self.count * np.eye(S, dtype=np.int64)[:, None]  # [s0, k, s]
+        self.prices = Prices(self.shares, corridors, kinds.reshape(-1, S), E**-0.5, 1.0 / E, budget.part())
+        self.prices.fit(PRICES, budget)
+        height, self.constant = self.prices.height(self.prices.y), float(self.prices.weight @ self.prices.y) - 1.0
+        self.promised = self.constant - float(np.log(-height)) if height < 0.0 else np.inf
+        self.tables = [[np.full((1, 3), np.inf)] * len(ends) for _ in corridors]  # [s][kind · interval]
+
+    def proved(self, budget: Budget) -> float:
+        """Tables of the widest corridors for all, then of all corridors; then better ones in the worst families, where
+        they are farthest from what is attained, while time is left."""
+        S, each = len(self.shares), list(zip(self.prices.corridors, self.prices.of(self.prices.y), strict=True))
+        attained = np.array([[x.worth(y).max() for x in own] for own, y in each])
+        for k in sorted(range(2 * self.count), key=lambda k: 0 < k < 2 * self.count - 1):
+            for s in range(S):
+                self._tighten(s, k, 0, budget if 0 < k < 2 * self.count - 1 else FREE)
+        while True:
+            value, places = self.assembled()
+            asked = {(s, k + self.count * (s == s0)) for s0, k in places for s in range(S)}
+            gaps = {(s, k): self.shares[s] * (_top(self.tables[s][k]) - attained[s, k]) for s, k in sorted(asked)}
+            most = max(gaps.values())
+            if budget.over or most < SETTLED / S:
+                return value
+            for s, k in gaps:
+                if gaps[s, k] > 0.5 * most:
+                    self._tighten(s, k, REFINED, budget)
+
+    def _tighten(self, s: int, k: int, rounds: int, budget: Budget) -> None:
+        """A table that may serve for the tighter families too."""
+        if budget.over:
+            return
+        table = self.prices.corridors[s][k].table(self.prices.of(self.prices.y)[s], rounds, budget)
+        for i in range(k, self.count) if k < self.count else range(self.count, k + 1):
+            if _top(table) < _top(self.tables[s][i]):  # both hold; a hasty one may be the looser
+                self.tables[s][i] = table
+
+    def assembled(self) -> tuple[float, set[tuple[int, int]]]:
+        """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
+        the shift from going either way: it is convex in the shift."""
+        from scipy.optimize import minimize_scalar
+
+        widest = (-self.epsilon, self.epsilon)  # as far apart as means of rows may lie
+        best = minimize_scalar(
+            lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": 12}
+        ).x
+        value = self.constant + float(np.log(self.prices.T)) - float(best) + self._price(best)[0]
+        return value, {self._price(best + side)[1] for side in (-ASIDE, ASIDE)}
+
+    def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
+        """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
+        d, shares, count, tables = int(self.shares.argmax()), self.shares, self.count, np.array(self.tables)
+        taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
+        tilts, means = np.log(taus * self.prices.T) - shift, tables[..., None]
+        heights = means[:, :, :, 2] - np.minimum(means[:, :, :, 0] * tilts, means[:, :, :, 1] * tilts)  # [s, k, c, τ]
+        spend(3, heights.size)
+        tops = shares[:, None, None] * heights.max(2)
+        rest, own, chosen = tops[:, :count], tops[:, count:], np.arange(len(shares)) == d
+        of = np.arange(count) + count * chosen[:, None]  # [s0, k]: the corridor of the largest secret
+        total = taus + rest.sum(0) - rest + own - tops[d][of]
+        price = (total[:, :, None] + shares[d] * heights[d][of]).min(3)  # [s0, k, c]
+        floors = 1.0 / self.t[1:]
+        least = 1.0 - shares[:, None] * (1.0 - floors) - shares[d] * np.where(chosen[:, None], floors, 1.0)
+        at = price / (least[:, :, None] + shares[d] * tables[d][of][..., 0])
+        top, where = float(at.max()), divmod(int(at.max(2).argmax()), count)
+        return (max(top, 0.0) if top < np.inf else np.inf), where  # what is no number proves nothing
+
+
+def _top(table: Floats) -> float:
+    """What a block of a table is worth at most."""
+    return float(table[:, 2].max())
+
+
+# --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------
+
+
+INTERVALS = 12  # of t, narrow ones first
+STRIPS = 8  # of the mean of a secret that holds everything, each with its own tangent of φ(z); others have their share
+SECRETS = 60  # at most: the programme has about 100 rows for each secret and interval where one dominates
+EACH = 1e-3  # seconds of the programme, for each secret, interval and strip
+
+
+def extreme(block: Block, floor: float, roof: float) -> Floats:
+    """The extreme blocks of {m ≥ floor, M ≤ roof} for two values, of which any block is a two-level one.
+
+    lo + d·1_u, d ≥ 0, needs lo ≥ 0, lo + d·r₋ ≥ floor, lo + d·r₊ ≤ roof: a polygon whose corners are the two constants
+    and either the steepest, or 0 off u with d = roof/r₊ and d = floor/r₋ (docs/robust.md, section 5).
+    """
+    count, (low, high) = len(block.q), block.alone
+    rows = [np.full(count, floor), np.full(count, roof)]
+    for one, least, most in zip(np.eye(count), low, high, strict=True) if count > 1 else ():
+        d = (roof - floor) / (most - least)
+        start = floor - d * least
+        rows += [start + d * one] if start >= 0.0 else [roof / most * one, floor / least * one]
+    return np.array(rows)
+
+
+def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
+    """The corners of a polygon where its mean is in [low, high]: its own there, and mixtures of two at the ends."""
+    mean, parts, (i, j) = blocks @ q, [], np.triu_indices(len(blocks), 1)
+    rise = np.where(mean[j] == mean[i], np.inf, mean[j] - mean[i])
+    for end in (low, high):
+        share = (end - mean[i]) / rise
+        on = (share > 0.0) & (share < 1.0)
+        parts.append(blocks[i[on]] + share[on, None] * (blocks[j[on]] - blocks[i[on]]))
+    inside = (mean >= low * (1.0 - SLIP)) & (mean <= high * (1.0 + SLIP))
+    return np.concatenate([blocks[inside], *parts])
+
+
+def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> float:
+    """The bound where no secret has more than two values; ∞ where it does not apply.
+
+    The total of a row is compared with the tangent of φ at a τ of its own for each interval of t and each strip of the
+    largest secret's mean: about what the total is there, the other secrets being half way between their floor and roof.
+    min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family and strip: r ≥ Σ q(φ(h) − (y +
+    log τ)·h) for its rows h, and τ + Σ P̂_s r_s ≤ 0 where one r is s0's own. Any y prove Σλ + max(0, price)/z, λ =
+    P̂(y − 1) and z ≥ 1/E, so the interior method, which ends sooner than the simplex method, will do.
+    """
+    shares, E, S, count = p.sum(axis=1), float(np.exp(epsilon)), len(p), INTERVALS
+    if (p > 0).sum(axis=1).max() > 2 or S > SECRETS:
+        return np.inf
+    d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
+    strips = strips if EACH * S * count * strips < budget.left else 1
+    spend(EACH / PASS * S * count * strips)
+    t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
+    cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
+    tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]
+    ends = [*zip(np.ones(count), E / t[:-1], strict=True), *zip(1.0 / t[1:], np.full(count, E), strict=True)]
+    rows, gains, sizes, halves = [], [], [], _halves(p, ball)
+    for s, block in enumerate(halves):
+        own = []
+        for k, corridor in zip([*range(count)] * 2, ends, strict=True):
+            corners = extreme(block, *corridor)
+            for i in range(strips):
+                own.append(stripped(corners, block.q, *cuts[k, i : i + 2]) if s == d else corners)
+                gains.append(xlogx(own[-1]) @ block.q - np.log(tau[k, i]) * (own[-1] @ block.q))
+        rows.append(np.concatenate(own) * block.q)
+        sizes += [len(h) for h in own]
+    each, gain = sparse.block_diag(rows, format="csr"), np.concatenate(gains)
+    at = np.repeat(np.arange(len(sizes)), sizes)
+    k, i, s0, s = (x.ravel() for x in np.indices((*tau.shape, S, S)))
+    place = np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape))
+    total = sparse.csr_matrix((shares[s], place, np.arange(0, len(s) + 1, S)), (tau.size * S, len(sizes)))
+    which = sparse.csr_matrix((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), len(sizes)))
+    cost = np.concatenate([x * block.q for x, block in zip(shares, halves, strict=True)])
+    free, right = np.full(len(cost) + len(sizes), INFINITY), np.repeat(tau.ravel(), S)
+    lp = LinearProgramme(np.append(cost, np.zeros(len(sizes))), -free, free)
+    lp.option("solver", "ipm")
+    lp.option("run_crossover", "off")
+    lp.at_least(sparse.hstack([each, which]), gain)
+    lp.at_most(sparse.hstack([sparse.csr_matrix((len(right), len(cost))), total]), -right)
+    found, r = lp.solve(), np.full(len(sizes), -np.inf)
+    y = found.x[: len(cost)] if found.optimal else np.zeros(len(cost))
+    np.maximum.at(r, at, gain - each @ y)
+    value = float(cost @ y) - 1.0 + E * max(float((right + total @ r).max()), 0.0)
+    return value if np.isfinite(value) else np.inf
