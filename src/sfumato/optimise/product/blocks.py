@@ -186,7 +186,7 @@ class Groups:
     def __init__(self, families: Families, seed: Arrangement) -> None:
         self.of, self.p, self.seed, (S, U) = families, families.p, seed, families.p.shape
         self.head = int(np.argmax([np.ptp(x.start() @ row) for x, row in zip(families.blocks, self.p, strict=True)]))
-        blocks, self.others = seed.heights[self.head], np.delete(np.arange(S), self.head)
+        blocks, self.others = seed.heights[self.head], [s for s in range(S) if s != self.head]
         self.heads = blocks[np.unique(blocks.round(9), axis=0, return_index=True)[1]]
         self.pool = Mixture(np.repeat([1.0, 0.0], [S * U, len(self.heads) * S]), accuracy=REPAIRED)
         self.owner: Ints = np.zeros((0, 2), int)  # secret and group of each column
@@ -203,7 +203,7 @@ class Groups:
         U, start = self.p.shape[1], self.p.size + k * len(self.p)
         points = np.zeros((len(blocks), len(self.pool.mean)))
         points[:, s * U : (s + 1) * U] = blocks
-        points[:, start + (self.others if s == self.head else s)] = -1.0 if s == self.head else 1.0
+        points[:, start : start + len(self.p)] = -1.0 if s == self.head else np.arange(len(self.p)) == s
         points[:, start + self.head] = blocks @ self.p[s] - tau
         self.pool.offer(points, xlogx(blocks) @ self.p[s] - xlogx(np.asarray(tau)))
         self.owner = np.concatenate([self.owner, np.tile([s, k], (len(blocks), 1))])
