@@ -215,7 +215,8 @@ class RatioCone:
         self.cap = None if kappa is None else Cap.of(joint, self.coordinates, kappa, reads)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
-        empty = empty[:1] if spread or hasattr(within, "extreme") else empty[:0]  # free in balls and simplices alike
+        free = spread or hasattr(within, "extreme")  # in balls and simplices alike what never occurs may answer anything
+        empty = empty[: (2 if reads == "useful" else 1) if free else 0]  # they share a number, or any two are alike
         self.secrets = np.concatenate([seen, empty])
         self.compared = ~np.eye(len(self.secrets), dtype=bool) | getattr(within, "same_secret", False)
         self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)

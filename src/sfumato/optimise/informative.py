@@ -109,7 +109,7 @@ class Chain:
             if alone:
                 yield "anything", self._anything
         coarser = around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2
-        if coarser and (self.few or empty):
+        if coarser:
             yield "coarser", self._coarser
         if around and not empty and len(p) > 1 and (self.simplices or self.within.budget > 0):
             yield "product", self._products
