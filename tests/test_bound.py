@@ -18,8 +18,8 @@ from sfumato.optimise.bound.prices import Corridor
 from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
-from sfumato.optimise.master import InformationAim
 from sfumato.optimise.outside import meet
+from sfumato.optimise.search import InformationAim
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
 SECONDS = 0.2  # of work

@@ -59,7 +59,7 @@ def facets(simplices, E):
 
 def test_the_listed_optimum_of_polyopt_is_that_of_all_extreme_rays_and_no_search_ends_above_it():
     from sfumato.optimise.funnel.rays import extreme_rays
-    from sfumato.optimise.master import InformationAim
+    from sfumato.optimise.search import InformationAim
     from sfumato.optimise.starts import Simplices, best_over_simplices
 
     ball = sf.ChiSquareBall(JOINT)
@@ -96,7 +96,7 @@ def test_auto_shares_for_both_aims_and_says_what_it_took():
 def test_levels_that_are_searched_together_have_private_rows_each_and_gain():
     from sfumato.optimise.all_levels import OneLevel, Together, joinable
     from sfumato.optimise.budget import Budget
-    from sfumato.optimise.master import InformationAim
+    from sfumato.optimise.search import InformationAim
 
     cones = [RatioCone(sf.ChiSquareBall(JOINT), e) for e in EPSILONS]
     levels = [OneLevel(cone, InformationAim(cone.coordinates)) for cone in cones]
@@ -114,7 +114,7 @@ def test_levels_that_are_searched_together_have_private_rows_each_and_gain():
 
 @pytest.mark.parametrize("within", [sf.ChiSquareBall(JOINT), sf.RenyiBall(JOINT, alpha=0.5, radius=0.01)])
 def test_a_step_of_the_barrier_is_newtons_by_differences_of_its_value_whoever_shares_its_pairs(within):
-    from sfumato.optimise.moves.barrier import BallMover, Barrier
+    from sfumato.optimise.barrier import BallMover, Barrier
 
     rng, cone = np.random.default_rng(6), RatioCone(within, 1.0)
     mover, size, pairs = BallMover(cone), 20, (np.array([0, 1]), np.array([1, 0]))

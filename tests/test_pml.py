@@ -16,12 +16,10 @@ from sfumato.certification.rationals import Attained
 from sfumato.certification.shift_proofs import shifts_over_ball
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import repaired
+from sfumato.optimise.cone import BeliefCone, repaired
 from sfumato.optimise.funnel.posteriors import best_pml, best_response, information, response_bound, telling_rows
-from sfumato.optimise.master import InformationAim
-from sfumato.optimise.search import Tangents, improve
+from sfumato.optimise.search import InformationAim, Tangents, improve
 from strategies import boundary_points, epsilons, joints, mechanisms, sealed
 
 READS = ("both", "useful")

@@ -18,7 +18,7 @@ from sfumato.mechanism import Claim
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
-from sfumato.optimise.master import InformationAim
+from sfumato.optimise.search import InformationAim
 from sfumato.uncertainty.power_tilting import divergence, greatest_mean
 
 EPSILON, KAPPA = 0.5, 2.0

@@ -20,9 +20,8 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.arrays import DUST, GHOST, SEALING
-from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import Cone, RatioCone
+from sfumato.optimise.cone import BeliefCone, Cone, RatioCone
 from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel.posteriors import (
     COLUMNS,
@@ -36,9 +35,8 @@ from sfumato.optimise.funnel.posteriors import (
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
 from sfumato.optimise.funnel.secrecy import Vector, best_mutual, kernel, nearby, reduced
-from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.outside import meet
-from sfumato.optimise.search import Tangents, improve
+from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
 from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato_kernel.laws import ALIAS_BITS

@@ -13,12 +13,10 @@ from sfumato.designers.base import LARGEST, Draft, Task, listed_rows, silent
 from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.arrays import DUST
-from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import repaired
+from sfumato.optimise.cone import BeliefCone, repaired
 from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
-from sfumato.optimise.master import InformationAim, mixed_again
-from sfumato.optimise.search import Tangents, improve
+from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
 from sfumato.tolerances import ALIKE, EXPONENT
 
 SECONDS = 30.0  # of a design, where nobody says

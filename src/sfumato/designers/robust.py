@@ -21,9 +21,17 @@ from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.arrays import TINY
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
-from sfumato.optimise.chain import FAILURES, GAP, InformativeRows
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import LISTED, informative_along, listable, most_informative, widest
+from sfumato.optimise.informative import (
+    FAILURES,
+    GAP,
+    LISTED,
+    InformativeRows,
+    informative_along,
+    listable,
+    most_informative,
+    widest,
+)
 from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices

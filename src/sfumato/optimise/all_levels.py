@@ -1,7 +1,7 @@
 """Levels of ε of the same table and set: what one found as the beginning of another, and all of a curve in one search.
 
 Worst cases are those of rows, whatever ε is, and Newton's method on the barrier takes its ratio row by row
-(`moves.barrier.Barrier.E`). On tables of ordinary size it is the calls that cost time, not the numbers in them, so
+(`barrier.Barrier.E`). On tables of ordinary size it is the calls that cost time, not the numbers in them, so
 that twelve levels cost about as much as two: a turn of moves makes rows for all levels at once, and each begins from
 its neighbours' rows too.
 """
@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone, repaired, steepened
-from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of, private_with_complements
 
 # --- from one ε to the next -------------------------------------------------------------------------------------------

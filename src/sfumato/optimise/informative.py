@@ -1,24 +1,298 @@
-"""The most informative mechanism under a promise: a table in an order of its own, without what never occurs, through
-the stages of the chain. Tables whose rows cannot be listed are designed as whole layouts.
+"""The most informative mechanism under a promise, in stages: starts of every origin in one pool, then moves.
+
+Stages form a chain in which each takes the pool and adds to it, so none can lose. A stage that fails is left out and
+named. One that others follow has its part of the time that is left (`Budget.part`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import Carried, OneLevel, Together, joinable
-from sfumato.optimise.arrays import Floats, Ints, canonical
+from sfumato.optimise.all_levels import Carried, OneLevel, Together, joinable, rows_for
+from sfumato.optimise.arrays import SEALING, TINY, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.chain import GAP, Chain, InformativeRows
-from sfumato.optimise.cone import Coordinates, RatioCone
-from sfumato.optimise.master import last_rows
-from sfumato.optimise.product.blocks import Families, safe, two_level
-from sfumato.optimise.product.profiles import Arrangement, liked
+from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
+from sfumato.optimise.outside import NUMBERS, RAYS, meet
+from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
+from sfumato.optimise.product.profiles import DROPS, TRIES, Arrangement, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
+from sfumato.optimise.starts import FreeRows, Simplices, merged
+
+GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
+SPIKES = 600  # sets that rows under a cap begin from
+FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more
+MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
+INTERRUPTED = "interrupted: the best design so far"
+FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
+
+
+@dataclass(eq=False)
+class InformativeRows:
+    """Rows Q[y, cell] whose columns sum to 1, and how they came about."""
+
+    rows: Floats
+    value: float
+    bound: float  # of every mechanism that is private over the set, where it was met from outside; ∞ otherwise
+    stages: dict[str, float] = field(default_factory=dict)  # value after each stage
+    notes: list[str] = field(default_factory=list)
+    carried: Carried | None = None  # for a search at another ε
+
+
+class Chain:
+    """The stages of one design over a set whose secrets share a budget, or over any other set."""
+
+    def __init__(
+        self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
+        profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
+        carried: Carried | None = None,
+    ) -> None:
+        self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
+        self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
+        self.budget, self.profile, self.bound = budget, profile, float("inf")
+        self.simplices = isinstance(within, Simplices)
+        spare = SEALING if self.simplices else 0.0  # they enclose the set: room enough
+        self.cone = RatioCone(within, epsilon + spare, reads, at_most)
+        self.last = RatioCone(within, epsilon + spare, reads, at_most, closely=True)
+        self.coordinates = self.cone.coordinates
+        self.master = InformationAim(self.coordinates)
+        self.stages: dict[str, float] = {}
+        self.notes: list[str] = []
+        self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
+        self.seen = np.flatnonzero(within.joint.p_secret > 0)
+        self.cuts = np.zeros((0, len(self.coordinates.p)))
+
+    @property
+    def few(self) -> bool:
+        """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
+        return int(np.count_nonzero(self.within.joint.p)) >= MANY * len(self.seen) ** 2
+
+    def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
+        """Every stage while there is time."""
+        self.budget = self.budget.less(self.last.cost(last_rows(len(self.coordinates.p))))  # for `finished`
+        self._search(starts, others)
+        return self.finished()
+
+    def _search(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> None:
+        """The pool of every stage that gains something; interrupting ends with the best so far."""
+        try:
+            if self.carried is not None:
+                self.begin()
+            for start in starts if self.carried is None else ():
+                self.attempt("starts", partial(self.pool, start))
+            for rows in others if self.apart else ():
+                self.attempt("others", partial(self.pool, rows, steep=True))
+            for name, stage in self._wanted():
+                if self.apart and not self.budget.over and INTERRUPTED not in self.notes:
+                    self.attempt(name, stage)
+        except KeyboardInterrupt:
+            self.notes.append(INTERRUPTED)
+
+    def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The stages in their order."""
+        p, alone = self.within.joint.p, self.profile is None
+        cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
+        around = self.reads == "both" and self.cone.screening  # the same set is known around other tables
+        if self.simplices and alone and self.at_most is None and cells == p.size <= NUMBERS:
+            yield "rays", self._rays
+        if around and empty and len(self.seen) > 1 and self.carried is None:
+            yield "seen", self._without_empty
+            if alone:
+                yield "anything", self._anything
+        coarser = around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2
+        if coarser:
+            yield "coarser", self._coarser
+        if around and not empty and len(p) > 1 and (self.simplices or self.within.budget > 0):
+            yield "product", self._products
+        if not alone:
+            return
+        if self.at_most is not None and not self.cone.free:
+            yield "spikes", self._spikes
+        if self.bounding and self.carried is None:
+            yield "outside", self.outside
+        if not self.quick:
+            yield "moves", self._moves
+
+    @property
+    def apart(self) -> bool:
+        """Whether there is something to gain between value and bound."""
+        return self.bound - self.master.value > self.gap * self.master.value
+
+    def begin(self) -> None:
+        """Rows of another ε, and worst cases from outside where those of the other are likely to meet here too."""
+        if self.carried is not None:
+            rows = self.carried.rows
+            self.attempt("carried", lambda: self.master.add(rows_for(self.cone, rows)))
+        if self.carried is None or self.carried.near:
+            self.attempt("outside", self.outside)
+
+    def handed(self) -> Carried:
+        """What another ε may begin with."""
+        gap = self.bound / max(self.master.value, TINY) - 1.0
+        return Carried(self.master.used()[0], self.cuts, self.cone.E, gap)
+
+    def attempt(self, name: str, stage: Callable[[], object]) -> None:
+        try:
+            stage()
+        except FAILURES as error:
+            self.notes.append(f"the stage {name!r} was left out ({type(error).__name__}: {error})")
+        self.stages[name] = self.master.solve()
+        self.budget.tell(name, self.master.value)
+
+    def pool(self, rows: Floats, steep: bool = False) -> None:
+        """Rows over all cells, private already or made as steep as may be; on small tables that costs nothing."""
+        x = self.coordinates.taken(rows)
+        x = x[x @ self.coordinates.p > 0]
+        if len(x):
+            self.master.add(settled(self.cone, x) if steep or len(self.coordinates.p) <= NUMBERS else x)
+
+    def _below(self, joint: Joint, starts: Sequence[Floats] = ()) -> Floats:
+        """Rows over all cells of another table, found in the same way with a ball of the same radius around it."""
+        below = Chain(
+            self.within.around(joint), self.epsilon, self.reads, self.budget.part(), profile=self.profile,
+            quick=self.quick, at_most=self.at_most, bounding=False,
+        )
+        below._search(starts)
+        self.notes += below.notes
+        return below.coordinates.full(below.master.used()[0])
+
+    def _without_empty(self) -> None:
+        """Rows for the secrets that occur, with what those that do not may answer.
+
+        The latter share one number of each row, of no mass. It may lie in an interval, and both ends go into the pool:
+        the master takes of each as much as makes the numbers of all rows sum to 1.
+        """
+        joint, (S, U) = self.within.joint, self.within.joint.shape
+        known = self.coordinates.full(self.master.points).reshape(-1, S, U)[:, self.seen]
+        smaller = Joint.from_probabilities(joint.p[self.seen], n=joint.n)
+        found = self._below(smaller, [known.reshape(len(known), -1)])
+        out = np.ones((len(found), S, U))
+        out[:, self.seen] = found.reshape(len(found), -1, U)
+        x = self.coordinates.taken(out.reshape(len(out), -1))
+        self.master.add(repaired(self.cone, self.cone.with_empty(x)))
+
+    def _anything(self) -> None:
+        """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
+        free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.reads), self.coordinates.p)
+        aim = InformationAim(self.coordinates)
+        improve(aim, [lambda _, budget: free.rows(aim.prices, budget)], self.budget.part())
+        self.master.add(settled(self.cone, aim.used()[0]))
+
+    def _products(self) -> None:
+        """Two-level designs under the best profile, and under none where that costs little: a profile asks more than
+        privacy does, of most rows, so they join the pool as steep as their own pairs allow."""
+        plain = capped(self.epsilon, self.at_most)
+        small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
+        budget = self.budget.part(FEW) if self.few and self.profile is None else self.budget.part()
+        best = self.profile or plain
+        if self.profile is None and self.within.budget > 0:
+            best = liked(self.within, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
+            best = best if small or self.quick or self.carried else self._climbed(best, budget.part())
+        for profile in dict.fromkeys([best, plain] if small and self.profile is None else [best]):
+            if not (self.families and budget.over) or profile in self.families:
+                x = self.coordinates.taken(two_level(self._under(profile), budget).rows())
+                x = x[x @ self.coordinates.p > 0]
+                self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
+        self.families = {best: self.families.pop(best), **self.families}
+
+    def _climbed(self, first: Profile, budget: Budget) -> Profile:
+        """The profile whose design keeps most by a part of the work, from the one that a relaxation likes: that asks
+        for column sums on average alone, and likes great drops too much."""
+        values: dict[Profile, float] = {}
+
+        def rough(profile: Profile) -> float:
+            if profile not in values:
+                if len(values) > 1 and budget.over:
+                    raise OutOfTime
+                values[profile] = two_level(self._under(profile), budget, rough=True).value(self.within.joint.p)
+            return values[profile]
+
+        flat = replace(first, drop=DROPS[1] * float(np.expm1(self.epsilon)))
+        best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, TRIES // 2)[0]
+        self.families = {x: self.families[x] for x in sorted(values, key=lambda x: -values[x])}
+        return best
+
+    def _under(self, profile: Profile) -> Families:
+        if profile not in self.families:
+            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
+        return self.families[profile]
+
+    def _rays(self) -> None:
+        """Every extreme row of a cone with finitely many inequalities over few numbers."""
+        facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
+        with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
+            found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
+            self.master.add(repaired(self.cone, found.vectors))
+            self.bound = self.master.solve()  # of the cone: nothing is missing
+
+    def outside(self) -> None:
+        """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
+        cap = None if self.at_most is None else self.at_most + SEALING
+        outer = RatioCone(self.within, self.epsilon + SEALING, self.reads, cap)
+        known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
+        self.bound, self.cuts = meet(self.cone, outer, self.master, self.budget.part(), gap=self.gap, known=known)
+
+    def _coarser(self) -> None:
+        """The rows of a table with half as many cells, spread over this one."""
+        joint = self.within.joint
+        coarse, cell = merged(joint, (int(np.count_nonzero(joint.p)) - len(self.seen)) // 2)
+        self.pool(self._below(coarse)[:, cell])
+
+    def _spikes(self) -> None:
+        """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
+        of one secret, or on two numbers, are begun with, as far as they are few."""
+        cap, n = self.cone.cap, len(self.coordinates.p)
+        assert cap is not None
+        sets = [*np.eye(n, dtype=bool), *~np.eye(n, dtype=bool)]
+        for size in range(2, n):
+            more = [c for own in cap.numbers for c in itertools.islice(itertools.combinations(own, size), SPIKES)]
+            more += itertools.islice(itertools.combinations(range(n), 2), SPIKES) if size == 2 else []
+            if not more or len(sets) + len(more) > SPIKES:
+                break
+            sets += [np.isin(np.arange(n), c) for c in more]
+        tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
+        improve(self.master, [Tangents(self.cone, self.master, given=tall)], self.budget.part(), calm=1)
+
+    def _moves(self) -> None:
+        moves: list[Move] = [Tangents(self.cone, self.master)]
+        if self.cone.free and self.cone.cap is not None:
+            free = FreeRows(self.cone.cap, self.coordinates.p)
+            moves = [lambda _, budget: free.rows(self.master.prices, budget)]
+        elif self.families and self.carried is None:
+            moves = [self._priced([ProductMover(x) for x in self.families.values()]), *moves]
+        improve(self.master, moves, self.budget, calm=CALM if self.carried is None else 1)
+
+    def _priced(self, movers: list[ProductMover]) -> Move:
+        """Rows of product form for the master's prices, under the best profile and, in turn, one of the others."""
+        best, others = movers[0], itertools.cycle(movers[1:] or movers)
+
+        def move(_: Floats, budget: Budget) -> Floats:
+            prices = np.zeros(self.within.joint.shape)
+            prices.ravel()[self.coordinates.cell] = self.master.prices
+            found = [x.rows(prices, budget) for x in dict.fromkeys((best, next(others)))]
+            return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
+
+        return move
+
+    def finished(self) -> InformativeRows:
+        """The rows in use and those nearly in use, private to the last pair, mixed once more."""
+        x, theta = mixed_again(self.last, self.master).used()
+        rows = self.coordinates.full(theta[:, None] * x)
+        value = float(theta @ (xlogx(x) @ self.coordinates.p))
+        return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes, self.handed())
+
+
+# --- a table in an order of its own, through the stages; tables whose rows cannot be listed are whole layouts ---------
+
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it

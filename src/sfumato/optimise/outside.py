@@ -15,8 +15,7 @@ from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import NEAR, Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
-from sfumato.optimise.master import InformationAim
-from sfumato.optimise.search import GAIN
+from sfumato.optimise.search import GAIN, InformationAim
 
 NUMBERS = 16  # in a row, up to which it is worth trying
 RAYS = 2.0  # at most, over the gap that is asked for or that counts as none

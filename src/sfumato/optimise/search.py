@@ -4,14 +4,219 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, Floats
+from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, TINY, Floats, Ints, xlogx
+from sfumato.optimise.barrier import BallMover, Slopes, smooth
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.cone import Cone, repaired
-from sfumato.optimise.moves import mover
+from sfumato.optimise.cone import NEAR, SETTLED, Cone, Coordinates, RatioCone, repaired
+from sfumato.optimise.conic import proximal
+from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme, Mixture, Solution
+
+# --- the master: the best mixture of a pool of private rows, and prices for the rows that are still missing -----------
+
+
+BESIDE = 64  # rows that are mended for the last mixture although they are not in use
+KEPT = 32  # rows kept for each coordinate, those that price out best; and cuts: few are learnt again and again
+FLOOR = 1e-5  # of a unit row, in its tangent: flatter ones gained nothing on random tables
+BUNDLE = 300  # rows in the programme that finds prices, beside one for each coordinate
+SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
+BOLDER, SHYEST = 2.0, 0.02  # how boldness grows, and its least
+SHYER = BOLDER**-0.5  # how it falls: two steps back undo one
+
+
+class InformationAim(Mixture):
+    """max Σ_y θ_y μ(v^y), Σ θ_y v^y = 1, μ(v) = Σ p φ(v) − φ(p·v): a linear programme over unit rows.
+
+    Its own duals are useless as prices: the vertex is degenerate and nothing ever moves. Prices come from a proximal
+    bundle instead, min Σλ + max_j (μ_j − λ·v_j) + Σ (λ − c)²/(2tp), begun at c_x = p_x Σ_y θ_y φ(v_x): what x tells.
+    """
+
+    def __init__(self, coordinates: Coordinates) -> None:
+        super().__init__(np.ones(len(coordinates.p)), accuracy=REPAIRED)
+        self.coordinates, self.p = coordinates, coordinates.p
+        self.value, self.fresh = -np.inf, True  # whether rows came in since the last mixture
+        self.dual = self.prices = np.zeros(len(self.p))
+        self.centre: Floats | None = None
+        self.bold, self.upper, self.model = 1.0, np.inf, np.inf
+        self.add(np.ones((1, len(self.p))))
+
+    def add(self, rows: Floats) -> None:
+        """Unit rows join the pool."""
+        rows = self.coordinates.unit(rows)
+        self.offer(rows, xlogx(rows) @ self.p)
+        self.fresh = True
+
+    def solve(self) -> float:
+        """Mix the pool best; the value never falls.
+
+        HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
+        then the programme is solved once more from nothing.
+        """
+        if not self.fresh:
+            return self.value
+        found, self.fresh = self.lp.solve(PRIMAL), False
+        if not self._met(found):
+            self.lp.h.clearSolver()
+            found = self.lp.solve(DUAL)
+        if self._met(found):
+            self.weights, self.dual = found.x, found.row_dual
+            self.value = max(self.value, float(self.worth @ found.x))
+        return self.value
+
+    def _met(self, found: Solution) -> bool:
+        """Whether columns sum to 1 up to what is shared out in the end; a proof would notice more."""
+        return found.optimal and float(np.abs(found.x @ self.points - 1.0).max()) < SEALING
+
+    def used(self) -> tuple[Floats, Floats]:
+        """Rows in use and their weights."""
+        on = self.weights > DUST
+        return self.points[on], self.weights[on]
+
+    def next(self, prices: Floats, count: int) -> Ints:
+        """Rows in use and some more that the programme would take next at these prices."""
+        return np.argsort(-np.where(self.weights > DUST, np.inf, self.worth - self.points @ prices))[:count]
+
+    def steer(self) -> Floats:
+        """New prices, and the rows from which moves begin."""
+        if self.centre is None:
+            rows, theta = self.used()
+            self.centre = self.prices = self.p * (theta @ xlogx(rows))
+            self.model = self.value
+            return rows
+        near = self.next(self.centre, len(self.p) + BUNDLE)
+        scale = np.maximum(self.p, EMPTY)
+        y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
+        self.prices = y * scale
+        self.model = float(self.prices.sum() + level)
+        active = np.flatnonzero(weight > 1e-6 * weight.max(initial=TINY))
+        return self.points[near][active[np.argsort(-weight[active])[: len(self.p) + len(self.p) // 5 + 1]]]
+
+    def learn(self) -> None:
+        """Judge the prices by the rows that came in since `steer`: take them, or be more careful."""
+        assert self.centre is not None
+        bound = self._bound(self.prices)
+        self.upper = bound if not np.isfinite(self.upper) else max(self.upper, self._bound(self.centre))
+        promised = max(self.upper - self.model, 0.0)
+        if bound < self.upper - SERIOUS * promised:
+            self.bold *= BOLDER if bound < self.upper - TRUSTED * promised else 1.0
+            self.centre, self.upper = self.prices, bound
+        else:
+            self.bold = max(SHYER * self.bold, SHYEST)
+        self.forget(KEPT * len(self.p), self.centre)
+
+    def _bound(self, prices: Floats) -> float:
+        return float(prices.sum() + (self.worth - self.points @ prices).max())
+
+    def slopes(self, rows: Floats) -> Floats:
+        """The tangent of μ at unit rows, less the prices; entries below the floor count as it, so that zeros are not
+        final."""
+        return np.asarray(self.p * np.log(np.maximum(rows, FLOOR)) - self.prices)
+
+
+def last_rows(numbers: int) -> int:
+    """How many rows the last mixture begins with."""
+    return numbers + min(numbers, BESIDE)
+
+
+def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
+    """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
+    last = InformationAim(master.coordinates)
+    last.add(repaired(cone, master.points[master.next(master.dual, last_rows(len(master.p)))]))
+    last.solve()
+    return last
+
+
+# --- moves: new private rows from any start, tangents of the aim maximised over the cone (docs/robust.md, section 6) --
+# What a row adds to the aim is convex and homogeneous, so a row that maximises its tangent at a row at hand cannot be
+# worse than that row: no step length is chosen, and any start will do.
+
+
+ROUNDS = 12  # of cuts: rows stopped early repair into worthless ones
+
+
+def mover(cone: Cone) -> BallMover | CutMover:
+    """By Newton's method where the boundary of the cone is smooth and known in closed form, else by cuts.
+
+    `rows(slopes, starts, budget)` has a row of mass 1, private or nearly so, for each start, fewer where the time is
+    over or a programme fails.
+    """
+    return BallMover(cone) if isinstance(cone, RatioCone) and smooth(cone) else CutMover(cone)
+
+
+class CutMover:
+    """max c·x over private rows of mass 1, for many c, by linear programmes under one pool of cuts that all rows share;
+    each row keeps its basis within a call."""
+
+    def __init__(self, cone: Cone) -> None:
+        self.cone, self.n = cone, len(cone.coordinates.p)
+        nothing = np.zeros(self.n)
+        self.lp = LinearProgramme(nothing, nothing, np.full(self.n, INFINITY), maximise=True, warm=True)
+        for option in ("simplex_dual_edge_weight_strategy", "simplex_primal_edge_weight_strategy"):
+            self.lp.option(option, DEVEX)
+        self.lp.add(cone.coordinates.p[None], np.ones(1), np.ones(1))
+        self.age = np.zeros(1)
+
+    def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
+        """Rounds of solves, each followed by one call of the oracle for the rows that are still outside."""
+        self._forget()
+        if len(self.age) == 1:
+            self._add(self.cone.cuts(starts, loose=True, room=NEAR).normals)
+        costs = slopes(starts, np.arange(len(starts)))
+        x, done = np.zeros((len(costs), self.n)), np.zeros(len(costs), bool)
+        bases: list[Any] = [None] * len(costs)
+        live: Ints = np.arange(len(costs))
+        for turn in range(ROUNDS):
+            for i in live:
+                if budget.over:
+                    return x[done]
+                found = self._best(costs[i], bases[i], turn == 0)
+                if found is not None:
+                    x[i], bases[i], done[i] = found, self.lp.basis(), True
+            live = live[done[live]]
+            if not len(live):
+                break
+            cuts = self.cone.cuts(x[live], loose=True)
+            bad = cuts.excess > SETTLED
+            if not bad.any():
+                break
+            self._add(cuts.normals[bad])
+            live = live[np.unique(cuts.y[bad])]
+        return x[done]
+
+    def _best(self, cost: Floats, basis: Any, first: bool) -> Floats | None:
+        self.lp.cost(cost)
+        if basis is not None:
+            self.lp.resume(basis)
+        found = self.lp.solve(PRIMAL if first else DUAL)
+        if not found.optimal:
+            return None
+        self.age += 1
+        self.age[np.abs(found.row_dual) > DUST] = 0
+        return np.maximum(found.x, 0.0)
+
+    def _add(self, normals: Floats) -> None:
+        if len(normals):
+            self.lp.add(normals, np.full(len(normals), -INFINITY), np.zeros(len(normals)))
+            self.age = np.append(self.age, np.zeros(len(normals)))
+
+    def _forget(self) -> None:
+        """Drop the cuts that were not tight for longest, once there are too many."""
+        most = KEPT * self.n
+        if len(self.age) - 1 <= most:
+            return
+        age = self.age.copy()
+        age[0] = -1
+        drop = np.sort(np.argsort(-age, kind="stable")[: len(age) - 1 - most * 2 // 3])
+        drop = drop[age[drop] > 0]
+        self.lp.drop(drop)
+        self.age = np.delete(self.age, drop)
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
+
 
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
 FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing

@@ -14,10 +14,9 @@ from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, entropy, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
-from sfumato.optimise.master import InformationAim
 from sfumato.optimise.product.profiles import Arrangement
 from sfumato.optimise.product.two_level import BEAM, subsets
-from sfumato.optimise.search import improve
+from sfumato.optimise.search import InformationAim, improve
 from sfumato.tolerances import SUBSETS, UNIT
 from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 

@@ -21,9 +21,9 @@ from sfumato.optimise.bound.dual import SIGN, Items, Queries
 from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, solved
-from sfumato.optimise.master import BOLDER, SERIOUS, SHYER, TRUSTED
 from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
+from sfumato.optimise.search import BOLDER, SERIOUS, SHYER, TRUSTED
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
 MEANS = 4  # blocks of log c that are priced; a table has them in halves, as what holds for one holds for either

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import Cover, LinearProgramme, Mixture
-from sfumato.optimise.master import FLOOR
+from sfumato.optimise.search import FLOOR
 from sfumato.tolerances import UNIT
 
 

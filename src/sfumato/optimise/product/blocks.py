@@ -11,7 +11,6 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
-from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.profiles import Arrangement, level, relaxed, windows
 from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible
 
@@ -166,10 +165,85 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
     lost = apart.if_level(p) - layout.value(p)
     if less or lost <= LEVEL * layout.value(p) or budget.over or len(p) < 2:
         return layout
-    grouped = Groups(families.blocks, p, layout)
-    grouped.run(budget)
-    other = grouped.layout()
+    other = Groups(families, layout).best(budget)
     return other if other.value(p) > layout.value(p) else layout
+
+
+# --- rows grouped by the block of one dominating secret, whose height the other secrets cannot make level -------------
+# max Σ_s Σ_k Σ_h θ g_s(h) − Σ_k T_k φ(Z_k/T_k), θ[s, k, h] ≥ 0 with Σ_{k,h} θ h = 1 for every s and Σ_h θ[s, k, h] =
+# T_k: in group k the dominating secret has one block, so its weight there is T_k itself, and the others are decoupled
+# as in docs/robust.md, section 3. Jensen within each group makes this a bound for mixtures of these rows, and levelling
+# within groups nearly attains it. Tφ(Z/T) is the least Σ_τ t_τ φ(τ) with Σ t_τ = T and Σ t_τ τ = Z: columns.
+
+
+LEVELS = 25  # τ of a group's first columns; the mean that it comes to have joins them
+GAIN = 2e-5  # of the value: a round that gains less is the last
+
+
+class Groups:
+    """A group for each block that a layout has of the dominating secret, the head."""
+
+    def __init__(self, families: Families, seed: Arrangement) -> None:
+        self.of, self.p, self.seed, (S, U) = families, families.p, seed, families.p.shape
+        self.head = int(np.argmax([np.ptp(x.start() @ row) for x, row in zip(families.blocks, self.p, strict=True)]))
+        blocks, self.others = seed.heights[self.head], [s for s in range(S) if s != self.head]
+        self.heads = blocks[np.unique(blocks.round(9), axis=0, return_index=True)[1]]
+        self.pool = Mixture(np.repeat([1.0, 0.0], [S * U, len(self.heads) * S]), accuracy=REPAIRED)
+        self.owner: Ints = np.zeros((0, 2), int)  # secret and group of each column
+        for k in range(len(self.heads)):
+            self._level(k, np.geomspace(1.0, 1.0 / families.low, LEVELS))
+            for s in self.others:
+                self._offer(s, k, np.concatenate([families.blocks[s].ends, seed.heights[s]]))
+
+    def _level(self, k: int, tau: Floats) -> None:
+        self._offer(self.head, k, np.tile(self.heads[k], (len(tau), 1)), tau)
+
+    def _offer(self, s: int, k: int, blocks: Floats, tau: Floats | float = 0.0) -> None:
+        """Columns: blocks, what they add to a secret's length in the group, less T, and, at the head's place, to Z."""
+        U, start = self.p.shape[1], self.p.size + k * len(self.p)
+        points = np.zeros((len(blocks), len(self.pool.mean)))
+        points[:, s * U : (s + 1) * U] = blocks
+        points[:, start : start + len(self.p)] = -1.0 if s == self.head else np.arange(len(self.p)) == s
+        points[:, start + self.head] = blocks @ self.p[s] - tau
+        self.pool.offer(points, xlogx(blocks) @ self.p[s] - xlogx(np.asarray(tau)))
+        self.owner = np.concatenate([self.owner, np.tile([s, k], (len(blocks), 1))])
+
+    def best(self, budget: Budget) -> Arrangement:
+        """Blocks by price until nothing gains; then the groups side by side, each levelled by itself."""
+        value = -np.inf
+        while (found := self.pool.lp.solve(PRIMAL)).optimal:
+            self.pool.weights, gained, value = found.x, found.value - value, found.value
+            if budget.over or gained <= GAIN * abs(value):
+                break
+            for k in range(len(self.heads)):
+                self._priced(k, found.row_dual)
+        groups = [self._group(k) for k in range(len(self.heads))]
+        parts = [level(x, self.p) for x in groups if x.total > 1e-10]
+        return self.seed if not parts else Arrangement(
+            sum(x.total for x in parts),
+            tuple(np.concatenate([x.lengths[s] for x in parts]) for s in range(len(self.p))),
+            tuple(np.concatenate([x.heights[s] for x in parts]) for s in range(len(self.p))),
+        )
+
+    def _priced(self, k: int, dual: Floats) -> None:
+        group, (S, U) = self._group(k), self.p.shape
+        if group.total > REPAIRED:
+            mean = sum(float(w @ (h @ q)) for w, h, q in zip(group.lengths, group.heights, self.p, strict=True))
+            self._level(k, np.array([mean / group.total]))
+        links = dual[S * U + k * S :][:S]
+        for s in self.others:
+            y = dual[s * U : (s + 1) * U] + links[self.head] * self.p[s]
+            share = self.of.shares[s]
+            self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, GAIN))
+
+    def _group(self, k: int) -> Arrangement:
+        """What is in use of a group, its lengths those of the head."""
+        S, U = self.p.shape
+        on = [(self.pool.weights > DUST) & (self.owner == (s, k)).all(1) for s in range(S)]
+        theta = [self.pool.weights[x] for x in on]
+        total = float(theta[self.head].sum())
+        heights = tuple(self.pool.points[x, s * U : (s + 1) * U] for s, x in enumerate(on))
+        return Arrangement(total, tuple(x * (total / max(x.sum(), TINY)) for x in theta), heights)
 
 
 def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arrangement:
