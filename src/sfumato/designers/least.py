@@ -21,9 +21,18 @@ from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import ATTEMPTED, Sources, bisected, least_epsilon_for, lost
+from sfumato.optimise.loss.sources import (
+    ATTEMPTED,
+    Sources,
+    bisected,
+    class_of,
+    least_epsilon_for,
+    least_epsilon_hamming,
+    least_hamming,
+    lost,
+    mutual_leakage,
+)
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
