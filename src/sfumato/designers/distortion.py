@@ -13,6 +13,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.designers.distances import Distance, measured
 from sfumato.errors import InputError, checked_epsilon, option, unknown
+from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
@@ -28,7 +29,7 @@ from sfumato.optimise.saddle.limits import (
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.ldp import LDP
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
@@ -92,20 +93,27 @@ def unit_of(task: Task, measure: Distance) -> float:
 def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool) -> Draft:
     least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
     bound = max(answer.bound * unit_of(task, measure), least)
-    (q, measure), judged = measure.seen(answer.q), task.within if robust[1] else task.joint
-
-    def loss(mechanism: Mechanism) -> float:
-        return expected_distortion(mechanism, judged, measure.matrix)
-
     notes = [] if robust[0] or isinstance(task.within, Exactly) else [
         "private at the design distribution only: robust_privacy=True promises it for the whole ball"
     ]
     if chosen:
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
-    details = {"problem": FOUR[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
+    told = task if robust[0] else replace(task, within=Exactly(task.joint))
+    details = {"problem": FOUR[robust], "engine": answer.engine}
+    judged = task.within if robust[1] else task.joint
+    return near(told, "distortion", answer.q, measure, bound, judged, details, tuple(notes))
+
+
+def near(
+    task: Task, method: str, q: Floats, measure: Distance, bound: float, judged: UncertaintySet | Joint,
+    details: dict[str, Any], notes: tuple[str, ...] = (),
+) -> Draft:
+    """A law of outputs at a distance, for what it was designed for, scored by the distortion over a set or at P̂."""
+    q, measure = measure.seen(q)
     return Draft(
-        Table(q, task.rows), "distortion", bound, tuple(notes), details, score=loss, answers=measure.answers,
-        task=task if robust[0] else replace(task, within=Exactly(task.joint)), unit="of distance",
+        Table(q, task.rows), method, bound, notes, {**details, "distance": measure.matrix, "points": measure.points},
+        score=lambda mechanism: expected_distortion(mechanism, judged, measure.matrix), answers=measure.answers,
+        task=task, unit="of distance",
     )
 
 

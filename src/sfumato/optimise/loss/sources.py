@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -44,28 +45,27 @@ class Sources:
         return int(self.members.shape[1])
 
     @staticmethod
-    def listed(p: Floats) -> Sources:
-        """Finitely many distributions (or their convex hull: the same thing here [003, Lemma 2])."""
+    def of(given: Any) -> Sources:
+        """An array of distributions (or their convex hull: the same here [003, Lemma 2]), or the marginals on U of a
+        set."""
+        if isinstance(given, Sources):
+            return given
+        if hasattr(given, "joint") and hasattr(given, "support"):
+            return Sources(given.joint.p_useful[None, :], partial(_farthest, given))
+        try:
+            p = np.atleast_2d(np.asarray(given, float))
+        except (TypeError, ValueError):
+            raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
         if p.ndim != 2 or p.size == 0:
             raise InputError("the source set is empty: give at least one distribution.")
         if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
             raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
+        return Sources(p, lambda c: (float((p @ c).max()), p[int(np.argmax(p @ c))]))
 
-        def worst(c: Floats) -> tuple[float, Floats]:
-            values = p @ c
-            return float(values.max()), p[int(np.argmax(values))]
 
-        return Sources(p, worst)
-
-    @staticmethod
-    def of(within: UncertaintySet) -> Sources:
-        """The marginals on U of a set."""
-
-        def worst(c: Floats) -> tuple[float, Floats]:
-            found = within.support(np.broadcast_to(c, within.joint.shape).copy())
-            return found.value, found.p.sum(axis=0)
-
-        return Sources(within.joint.p_useful[None, :], worst)
+def _farthest(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
+    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+    return found.value, found.p.sum(axis=0)
 
 
 # --- the least of the worst: relax to some members, answer them, ask who is worst off, and let that member in ---------
