@@ -181,13 +181,13 @@ def into_pairs(
 def _inside(parts: Sequence[tuple[Floats, Floats, Floats]], most: Floats) -> tuple[Floats, ...]:
     """R of every part (p, R, centre), moved towards its centre by the least share of those tried, for each of its rows,
     at which Σ_parts √(Σ p²/R) ≤ most; what has no mass is free."""
-    share = np.zeros((len(most), 1))
+    share, out = np.zeros((len(most), 1)), np.ones(len(most), dtype=np.bool_)
     for step in SHARES:
+        share[out] = step
         now = tuple(np.where(p.any(axis=1, keepdims=True), r + share * (centre - r), r) for p, r, centre in parts)
-        out = sum(_size(p, r) for (p, _, _), r in zip(parts, now, strict=True)) > most
+        out = np.asarray(sum(_size(p, r) for (p, _, _), r in zip(parts, now, strict=True)) > most)
         if not out.any():
             break
-        share[out] = step
     return now
 
 
