@@ -118,10 +118,9 @@ def hamming(rng: Any) -> list[Row]:
     rows = []
     for m, k, limit in ((10, 5, 0.005), (1000, 50, 10.0)):
         sources = rng.dirichlet(np.ones(m), size=k)
-        from sfumato.designers.least import sources_of
-        from sfumato.optimise.loss.hamming import least_epsilon_hamming
+        from sfumato.optimise.loss.sources import Sources, least_epsilon_hamming
 
-        _, alone = timed(lambda p=sources: least_epsilon_hamming(sources_of(p), 0.3), 5)
+        _, alone = timed(lambda p=sources: least_epsilon_hamming(Sources.of(p), 0.3), 5)
         made, seconds = timed(lambda p=sources: sf.least_epsilon(p, 0.3), 3)
         rows.append(Row("least ε for a Hamming budget", alone * 1e3, "ms", f"< {limit * 1e3:g} ms", alone < limit,
                         f"ε = {made.epsilon:.9f}, gap {made.epsilon - made.bound:.1e}", f"M = {m}, {k} sources",

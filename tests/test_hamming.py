@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import sfumato as sf
-from sfumato.optimise.loss.hamming import level_at, loss_at
+from sfumato.optimise.loss.sources import level_at, loss_at
 from sfumato.reproduce.hamming_figures import SIX, TEN, class_one, permuted, printed
 
 

@@ -51,6 +51,12 @@ def single_values(spikes: tuple[Floats, Floats], epsilon: ArrayLike) -> Floats:
     return np.where(gap > 0, np.expm1(level) / np.where(gap > 0, gap, 1.0), np.inf)
 
 
+def given_secrets(task: Task) -> Floats:
+    """p(x|s) over the inputs that the mechanism reads."""
+    q = task.joint.useful_given_secret
+    return q if task.reads == "useful" else (np.eye(len(q))[:, :, None] * q[:, None, :]).reshape(len(q), -1)
+
+
 def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
     """t for ε-LIP of rows offset_u + t·1{u = u₀}, read from U alone [001, root finding replaced].
 
@@ -82,11 +88,8 @@ def subsets(task: Task) -> float:
 
 
 def _subsets_lip(task: Task, secrets: Ints, E: float) -> float:
-    ps = task.joint.p_secret
-    q = task.joint.useful_given_secret
-    if task.reads == "both":
-        q = (np.eye(len(q))[:, :, None] * q[:, None, :]).reshape(len(q), -1)
-    p = ps @ q
+    q = given_secrets(task)
+    p = task.joint.p_secret @ q
     above = np.maximum(q[secrets] - E * p, 0).sum(1)
     below = np.maximum(p / E - q[secrets], 0).sum(1)
     return min(least_quotient(E - 1, above), least_quotient(1 - 1 / E, below))

@@ -11,25 +11,21 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LIMIT, Draft, Task
+from sfumato.designers.closed_forms import given_secrets
 from sfumato.designers.distances import Distance, measured
 from sfumato.errors import InputError, checked_epsilon, option, unknown
+from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
-from sfumato.optimise.saddle.limits import (
-    LeakageLimit,
-    LeakingChannel,
-    least_distortion,
-    under_ldp,
-    under_maximal_leakage,
-)
+from sfumato.optimise.saddle.limits import LeakageLimit, least_distortion, under_ldp, under_maximal_leakage
 from sfumato.privacy import expected_distortion, information
 from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.dependence import Leakage
 from sfumato.privacy.ldp import LDP
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 
 ENGINES = ("auto", "cones", "cuts")
 LEAST_APART = 1e-3  # of the range of values: chosen outputs closer than this are one
@@ -92,20 +88,27 @@ def unit_of(task: Task, measure: Distance) -> float:
 def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool) -> Draft:
     least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
     bound = max(answer.bound * unit_of(task, measure), least)
-    (q, measure), judged = measure.seen(answer.q), task.within if robust[1] else task.joint
-
-    def loss(mechanism: Mechanism) -> float:
-        return expected_distortion(mechanism, judged, measure.matrix)
-
     notes = [] if robust[0] or isinstance(task.within, Exactly) else [
         "private at the design distribution only: robust_privacy=True promises it for the whole ball"
     ]
     if chosen:
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
-    details = {"problem": FOUR[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
+    told = task if robust[0] else replace(task, within=Exactly(task.joint))
+    details = {"problem": FOUR[robust], "engine": answer.engine}
+    judged = task.within if robust[1] else task.joint
+    return near(told, "distortion", answer.q, measure, bound, judged, details, tuple(notes))
+
+
+def near(
+    task: Task, method: str, q: Floats, measure: Distance, bound: float, judged: UncertaintySet | Joint,
+    details: dict[str, Any], notes: tuple[str, ...] = (),
+) -> Draft:
+    """A law of outputs at a distance, for what it was designed for, scored by the distortion over a set or at P̂."""
+    q, measure = measure.seen(q)
     return Draft(
-        Table(q, task.rows), "distortion", bound, tuple(notes), details, score=loss, answers=measure.answers,
-        task=task if robust[0] else replace(task, within=Exactly(task.joint)), unit="of distance",
+        Table(q, task.rows), method, bound, notes, {**details, "distance": measure.matrix, "points": measure.points},
+        score=lambda mechanism: expected_distortion(mechanism, judged, measure.matrix), answers=measure.answers,
+        task=task, unit="of distance",
     )
 
 
@@ -218,22 +221,11 @@ def _distances(task: Task, distance: Any) -> Floats:
     return d if d.shape[0] == inputs else np.tile(d, (task.rows, 1))
 
 
-def _given(task: Task) -> Floats:
-    """p(x|s) for the secrets that occur, over the inputs the mechanism reads."""
-    seen = np.flatnonzero(task.joint.p_secret > 0)
-    given = task.joint.useful_given_secret[seen]
-    if task.reads == "useful":
-        return given
-    wide = np.zeros((len(seen), task.rows, task.joint.useful.size))
-    wide[np.arange(len(seen)), seen] = given
-    return wide.reshape(len(seen), -1)
-
-
 def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
     d, prior = _distances(task, distance), _prior(task)
     if max(d.shape) > CONIC_INPUTS:
         raise InputError(f"leakage designs take up to {CONIC_INPUTS} inputs and outputs, got {d.shape}.")
-    given = _given(task) if about == "secret" else None
+    given = given_secrets(task)[task.joint.p_secret > 0] if about == "secret" else None
     found = least_distortion(prior, d, limits, certified, given=given, budget=Budget.of(time_limit))
     same = d.shape[0] == d.shape[1]  # outputs are inputs, known by their place
     used = np.arange(d.shape[1]) if same else np.flatnonzero(found.channel.any(axis=1))
@@ -246,14 +238,11 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: An
         return float((mechanism.matrix * cost).sum())
 
     law = Table(found.channel[used], task.rows, None, meaning)
-    details = {"status": found.status, "distance": d[:, used]}
-    return Draft(law, "leakage", found.bound, _notes(found), details, _claim(task, limits, about), score)
-
-
-def _notes(found: LeakingChannel) -> tuple[str, ...]:
-    if found.value - found.bound <= 1e-6 * max(1.0, abs(found.value)):
-        return ()
-    return (f"the gap of {found.value - found.bound:.2g} is open: the solver ended with {found.status}",)
+    details, gap = {"status": found.status, "distance": d[:, used]}, found.value - found.bound
+    draft = Draft(law, "leakage", found.bound, (), details, _claim(task, limits, about), score)
+    if gap <= 1e-6 * max(1.0, abs(found.value)):
+        return draft
+    return draft.with_note(f"the gap of {gap:.2g} is open: the solver ended with {found.status}")
 
 
 def _information(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:

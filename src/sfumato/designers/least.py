@@ -17,28 +17,23 @@ from sfumato.decimals import at_least, at_most
 from sfumato.designers.base import LIMIT, Design, Draft, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, measured
-from sfumato.designers.distortion import FOUR, problem_of, unit_of
+from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming, least_hamming, mutual_leakage
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import ATTEMPTED, Sources, bisected, least_epsilon_for, lost
-from sfumato.privacy import expected_distortion
+from sfumato.optimise.loss.sources import (
+    ATTEMPTED,
+    Sources,
+    bisected,
+    class_of,
+    least_epsilon_for,
+    least_epsilon_hamming,
+    least_hamming,
+    lost,
+    mutual_leakage,
+)
 from sfumato.uncertainty import ChiSquareBall, Exactly
-
-
-def sources_of(given: Any) -> Sources:
-    """A set of source distributions: an array of them, or an uncertainty set (its marginal of U)."""
-    if isinstance(given, Sources):
-        return given
-    if hasattr(given, "joint") and hasattr(given, "support"):
-        return Sources.of(given)
-    try:
-        rows = np.atleast_2d(np.asarray(given, float))
-    except (TypeError, ValueError):
-        raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
-    return Sources.listed(rows)
 
 
 def hamming(task: Task) -> Draft:
@@ -49,17 +44,11 @@ def hamming(task: Task) -> Draft:
     """
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
+    sources = Sources.of(task.within)
+    q, bound = least_hamming(sources, task.epsilon)
+    details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
     wide = Task(task.within, task.epsilon, "ldp", "useful")
-    sources = sources_of(task.within)
-    made, bound = least_hamming(sources, task.epsilon)
-    q, measure = measured(task.joint.useful, "hamming").seen(made)
-
-    def loss(mechanism: Mechanism) -> float:
-        return expected_distortion(mechanism, task.within, measure.matrix)
-
-    details = {"class": class_of(sources), "levels": 1.0 - np.diag(made)}
-    return Draft(Table(q, 1), "hamming", bound, (), details, score=loss, answers=measure.answers,
-                 task=wide, unit="of distance")
+    return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), bound, task.within, details)
 
 
 # --- the least ε, or the least information, for a given budget of distortion; and whole curves ------------------------
@@ -127,7 +116,7 @@ def _budget(budget: float, *, share: bool) -> float:
 
 def _measured(sources: Any, distance: Any, values: Any, outputs: Any) -> tuple[Sources, Alphabet, Distance, float]:
     """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
-    within = sources_of(sources)
+    within = Sources.of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
     measure = measured(useful, distance, values, outputs)
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]

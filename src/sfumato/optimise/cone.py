@@ -215,7 +215,7 @@ class RatioCone:
         self.cap = None if kappa is None else Cap.of(joint, self.coordinates, kappa, reads)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
-        free = spread or hasattr(within, "extreme")  # in balls and simplices alike what never occurs may answer anything
+        free = spread or hasattr(within, "extreme")  # what never occurs may do anything, in balls and simplices
         empty = empty[: (2 if reads == "useful" else 1) if free else 0]  # they share a number, or any two are alike
         self.secrets = np.concatenate([seen, empty])
         self.compared = ~np.eye(len(self.secrets), dtype=bool) | getattr(within, "same_secret", False)

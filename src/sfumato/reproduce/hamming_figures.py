@@ -14,7 +14,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers import design, least_epsilon, least_leakage
 from sfumato.joint import Joint
 from sfumato.libraries import scipy
-from sfumato.optimise.loss.cones import solve_by_cones
+from sfumato.optimise.loss.least_loss import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv, written

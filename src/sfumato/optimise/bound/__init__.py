@@ -17,7 +17,7 @@ from sfumato.optimise.bound.prices import STRAND
 from sfumato.optimise.bound.routes import ChainRule, Split, two_values
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import best_cover
-from sfumato.uncertainty.renyi import SharedRadius
+from sfumato.uncertainty.balls import SharedRadius
 
 __all__ = ["Bound", "about_secret", "bound"]
 

@@ -17,8 +17,8 @@ from sfumato.optimise.arrays import DUST, Bools, Floats, Ints
 from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries, curve
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.two_level import possible
+from sfumato.uncertainty.balls import SharedRadius
 from sfumato.uncertainty.power_tilting import kappa
-from sfumato.uncertainty.renyi import SharedRadius
 
 RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept

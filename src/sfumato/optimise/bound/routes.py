@@ -13,7 +13,7 @@ from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
 from sfumato.tolerances import SLIP
-from sfumato.uncertainty.renyi import SharedRadius
+from sfumato.uncertainty.balls import SharedRadius
 
 # --- chain: max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------
 

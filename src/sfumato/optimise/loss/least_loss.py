@@ -1,19 +1,43 @@
-"""Least loss under bounded ratios: by cuts, or by the cones of the pairs that need them."""
+"""Least loss under bounded ratios: by cuts, or by the cones of the pairs that need them, and a bound from their prices.
+
+Per (y, s1, s2) the support function of F_{U|s1,s2} at (Q1, −e^ε Q2) is at most 0 [002, Thm 3; errata 002]:
+μ1 + μ2 ≤ T, x1 = μ1 − Q1 ≥ 0, x2 = μ2 + e^ε Q2 ≥ 0, L ≤ (Σ_u p_{u|s} √x)², f³ ≤ T² L, Σ_i (p_{s_i}/C)^{2/3} f_i ≥ T.
+For a small ball all of these are large numbers that nearly cancel (μ ~ B^{−1/2}), and a solver loses their difference.
+So the programme is written in what is left after cancelling, with a = p_s/C, β = 1 − a1 − a2, μ = L + ν, L = a(T + λ),
+f = a^{1/3}(T + φ), √(Lf) ≥ a^{2/3}(T + ω), and k = ν − Q1 or ν + e^ε Q2, so that x = L + k:
+h² ≤ L (k − 2h), Σ p h ≥ 0; φ² ≤ T (ω − 2φ); (λ − φ)²/4 ≤ (σ − ω)(2T + σ + ω), σ = (λ + φ)/2;
+a1 φ1 + a2 φ2 ≥ β T ≥ Σ_i (a_i λ_i + ν_i). With r = √β the variables are T r, λ/r, φ/r, ω/r and l = L r, all of
+one size. Where p = 0 the cone alone remains: some h has h² ≤ L (k − 2h) iff x ≥ 0.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Floats
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.loss.cones import solve_by_cones
-from sfumato.optimise.loss.problem import SHARPENING, LeastLoss, LossProblem, all_pairs, mended
-from sfumato.optimise.loss.sources import FloorProgramme, Sources, least_distortion
+from sfumato.optimise.conic import ConicProgramme
+from sfumato.optimise.loss.problem import (
+    SHARPENING,
+    FloorProgramme,
+    LeastLoss,
+    LossProblem,
+    PairCuts,
+    PairIndex,
+    all_pairs,
+    mended,
+)
+from sfumato.optimise.loss.sources import Sources, least_distortion
+from sfumato.uncertainty.balls import spread_of
 
 NEARLY = 1e-2  # a ratio this close to e^ε earns a pair its exact cone
+SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
+Prices = Callable[[Floats], Floats]  # of the cells of one side, from multipliers
+Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
 
 
 def centred(problem: LossProblem) -> FloorProgramme:
@@ -31,6 +55,176 @@ def centred(problem: LossProblem) -> FloorProgramme:
     return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends if robust else None, own)
 
 
+# --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
+
+
+def cells(
+    conic: ConicProgramme, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats
+) -> Prices:
+    """l ≤ r·(Σ_u p √x)², x = l/r + ν + Σ values·Q ≥ 0; p[k, u], columns and values [k, u, terms]. The price of x: k
+    enters the first row of a cone with +share and the second with −share."""
+    pair, cell = (x.ravel() for x in np.indices(p.shape))
+    h, one, share = conic.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
+    kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
+    row = conic.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
+    if (live := np.flatnonzero(p.ravel())).size:
+        heads, line = np.unique(pair[live], return_inverse=True)
+        conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
+    return lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
+
+
+def side(
+    problem: LossProblem, conic: ConicProgramme, y: Ints, s: Ints, factor: float, r: Floats
+) -> tuple[Ints, Ints, Prices]:
+    """ν, l and prices of factor·Q(y|s,·) for every entry."""
+    nu, length, us = conic.fresh(len(y)), conic.fresh(len(y)), problem.p.shape[1]
+    columns = (problem.start(y, s)[:, None] + np.arange(us))[:, :, None]
+    values = np.full(columns.shape, factor)
+    return nu, length, cells(conic, problem.conditional[s], r, nu, length, columns, values)
+
+
+def stretched(conic: ConicProgramme, t: Ints, length: Ints, a: Floats, beta: Floats) -> tuple[Ints, Ints]:
+    """λ and φ with L = a(T + λ) and f = a^{1/3}(T + φ), f³ ≤ T² L, for every entry."""
+    lam, phi, omega = (conic.fresh(len(t)) for _ in range(3))
+    one, half, r = np.ones(len(t)), np.full(len(t), 0.5), np.sqrt(beta)
+    conic.hold([(length, one), (t, -a), (lam, -a * beta)], equal=True)
+    conic.products([(t, one)], [(omega, one), (phi, -2.0 * one)], [(phi, r)])
+    conic.products(
+        [(lam, half), (phi, half), (omega, -one)],
+        [(t, 2.0 * one), (lam, half * beta), (phi, half * beta), (omega, beta)],
+        [(lam, half * r), (phi, -half * r)],
+    )
+    return lam, phi
+
+
+def exactly(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> Reader:
+    """All cones of the listed pairs."""
+    (y, s1, s2), mass = pairs, problem.marginal
+    one, c = np.ones(len(y)), problem.slack + mass[s1] + mass[s2]
+    beta = problem.slack / c
+    t, r = conic.fresh(len(y)), np.sqrt(beta)
+    spent: list[tuple[Ints, Floats]] = [(t, one)]
+    earned: list[tuple[Ints, Floats]] = [(t, -one)]
+    prices = []
+    for s, factor in ((s1, -1.0), (s2, float(np.exp(problem.epsilon)))):
+        a = mass[s] / c
+        nu, length, priced = side(problem, conic, y, s, factor, r)
+        lam, phi = stretched(conic, t, length, a, beta)
+        spent += [(lam, -a), (nu, -1.0 / r)]
+        earned.append((phi, a))
+        prices.append(priced)
+    conic.hold(spent)
+    conic.hold(earned)
+    return lambda z: into_pairs(problem, pairs, prices[0](z), prices[1](z))
+
+
+def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> Reader:
+    """The listed pairs with the slack split in halves alone: a relaxation with 2|Y||S| sides for all pairs together.
+
+    Members of a pair are those of its two sides; the price of a pair is that of its row.
+    """
+    (y, s1, s2), ss = pairs, problem.p.shape[0]
+    outputs, secrets = (x.ravel() for x in np.indices((problem.outputs, ss)))
+    r = np.sqrt(1.0 - 1.0 / spread_of(0.5 * problem.slack, problem.marginal[secrets]))
+    one, levels, prices = np.ones(len(r)), [], []
+    for factor in (-1.0, 1.0):  # N at least the greatest mean, M at most the least
+        level = conic.fresh(len(r))
+        nu, length, priced = side(problem, conic, outputs, secrets, factor, r)
+        conic.hold([(level, -factor * one), (nu, -one), (length, -r)])
+        levels.append(level)
+        prices.append(priced)
+    first, second = y * ss + s1, y * ss + s2
+    e = np.full(len(y), float(np.exp(problem.epsilon)))
+    rows = conic.hold([(levels[1][second], e), (levels[0][first], -np.ones(len(y)))])
+
+    def read(z: Floats) -> tuple[PairCuts, Floats]:
+        paid = np.where(z[rows] > 0.0, z[rows], 0.0)
+        most, least = prices[0](z)[first], prices[1](z)[second]
+        return into_pairs(problem, pairs, most, least, paid)
+
+    return read
+
+
+def worst_loss(problem: LossProblem, conic: ConicProgramme, worst: Ints) -> Callable[[Floats], Floats]:
+    """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]: the P that multipliers name."""
+    ss, us = problem.p.shape
+    nu, length = conic.fresh(1), conic.fresh(1)
+    x = np.arange(ss * us) if problem.reads_both else np.tile(np.arange(us), ss)
+    columns = (np.arange(problem.outputs)[None, :] * problem.inputs + x[:, None])[None]
+    r = np.sqrt(np.array([problem.utility_radius / (1.0 + problem.utility_radius)]))
+    centre, distances = problem.p.reshape(1, -1), -problem.distance[np.tile(np.arange(us), ss)][None]
+    prices = cells(conic, centre, r, nu, length, columns, distances)
+    conic.hold([(worst, np.ones(1)), (nu, -np.ones(1)), (length, -r)])
+
+    def read(z: Floats) -> Floats:
+        price, most = prices(z), np.sqrt([1.0 + problem.utility_radius])
+        return _inside([(centre, price / price.sum(), centre)], most)[0].reshape(problem.p.shape)
+
+    return read
+
+
+def into_pairs(
+    problem: LossProblem, pairs: PairIndex, first: Floats, second: Floats, paid: Floats | None = None
+) -> tuple[PairCuts, Floats]:
+    """A solver's multipliers of x1 and x2 are weight·R1 and weight·R2: members of F once moved inside, with prices,
+    which are these weights unless others are paid."""
+    weights, other = first.sum(axis=1), second.sum(axis=1)
+    price = weights if paid is None else paid
+    keep = np.flatnonzero((weights > 0.0) & (other > 0.0) & (price > 0.0))
+    y, s1, s2 = (x[keep] for x in pairs)
+    sides = ((s1, first[keep] / weights[keep, None]), (s2, second[keep] / other[keep, None]))
+    most = problem.slack + problem.marginal[s1] + problem.marginal[s2]
+    inside = _inside([(problem.p[s], r, problem.conditional[s]) for s, r in sides], most)
+    return PairCuts(y, s1, s2, *inside), price[keep]
+
+
+def _inside(parts: Sequence[tuple[Floats, Floats, Floats]], most: Floats) -> tuple[Floats, ...]:
+    """R of every part (p, R, centre), moved towards its centre by the least share of those tried, for each of its rows,
+    at which Σ_parts √(Σ p²/R) ≤ most; what has no mass is free."""
+    share, out = np.zeros((len(most), 1)), np.ones(len(most), dtype=np.bool_)
+    for step in SHARES:
+        share[out] = step
+        now = tuple(np.where(p.any(axis=1, keepdims=True), r + share * (centre - r), r) for p, r, centre in parts)
+        out = np.asarray(sum(_size(p, r) for (p, _, _), r in zip(parts, now, strict=True)) > most)
+        if not out.any():
+            break
+    return now
+
+
+def _size(p: Floats, r: Floats) -> Floats:
+    """√(Σ p²/R) along the last axis, ∞ where R misses a cell."""
+    squares = np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0)
+    return np.asarray(np.sqrt(squares.sum(axis=-1)))
+
+
+def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: Budget = FREE) -> LeastLoss:
+    """Clarabel on the cones of all pairs; its multipliers, moved into F, prove the bound.
+
+    With `exact` the other pairs hold for the split of the slack in halves alone: a smaller programme, and a relaxation.
+    """
+    laws, pairs = centred(problem), all_pairs(problem.outputs, len(problem.p))
+    conic, fixed = laws.conic()
+    every = np.ones(len(pairs[0]), dtype=np.bool_) if exact is None else exact
+    parts = ((exactly, every), (in_halves, ~every)) if problem.privacy_radius > 0.0 else ()
+    readers = [put(problem, conic, (pairs[0][k], pairs[1][k], pairs[2][k])) for put, k in parts if k.any()]
+    judge = worst_loss(problem, conic, np.array([laws.size - 1])) if problem.utility_radius > 0.0 else None
+    answer = conic.solve(laws.cost, tolerance=REPAIRED, budget=budget)
+    prices = [answer.z[fixed]]
+    for read in readers:
+        cuts, paid = read(answer.z)
+        laws.at_most(cuts.rows(problem))
+        prices.append(paid)
+    if judge is not None:
+        laws.at_most(laws.loss(problem.cost(judge(answer.z)))[None, :])
+        prices.append(np.ones(1))
+    q, bound = problem.columns(answer.x), laws.bound(np.maximum(np.concatenate(prices), 0.0))
+    private = mended(problem, q)
+    return LeastLoss(private, problem.distortion(private)[0], bound, "cones", laws, q)
+
+
+# --- cuts -------------------------------------------------------------------------------------------------------------
+
+
 class CuttingSearch:
     """Kelley's method with in-out separation on one problem: what is known so far, and one more round.
 
@@ -38,17 +232,12 @@ class CuttingSearch:
     """
 
     def __init__(self, problem: LossProblem, known: LeastLoss) -> None:
-        self.problem, self.master, self.best = problem, centred(problem), known
+        self.problem, self.master, self.best = problem, known.relaxed or centred(problem), known
         self.curved, self.robust = 0.0 < problem.privacy_radius < math.inf, problem.utility_radius > 0.0
-        self.scale = max(REPAIRED, 1e-6 * float(np.abs(problem.distance).max()))  # of losses that vanish
         if self.robust:  # all sources there are where any distribution may occur
             free = math.isinf(problem.utility_radius)
             for p in np.eye(problem.p.size).reshape(-1, *problem.p.shape) if free else [problem.p]:
                 self.source(p)
-            if known.source is not None:
-                self.source(known.source)
-        if known.cuts is not None and self.curved:
-            self.master.at_most(known.cuts.rows(problem))
 
     def source(self, p: Floats) -> None:
         """Add D ≥ Σ c(P) Q."""
@@ -58,17 +247,16 @@ class CuttingSearch:
         """The optimum of the relaxation, whose prices prove a bound, is mended; it and the point half way to it from
         inside are cut off. Whether this brought a cut, a source that it did not see, a bound or a better point."""
         before, solution = self.best, self.master.solve()
-        self.best = replace(before, bound=max(before.bound, self.master.proved(solution)))
         q = self.problem.columns(solution.x)
         made = mended(self.problem, q)
-        value = self.problem.distortion(made)[0]
-        if value < before.value:
-            self.best = replace(self.best, q=made, value=value)
+        self.best = before.or_else(replace(
+            before, q=made, value=self.problem.distortion(made)[0], bound=self.master.proved(solution)
+        ))
         fresh = self.separate(0.5 * (q + before.q)) + self.separate(q)
         unseen = self.problem.distortion(q)[0] - solution.value
         if fresh > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)):
             return True
-        return max(self.best.bound - before.bound, before.value - self.best.value) > DUST * self.scale
+        return max(self.best.bound - before.bound, before.value - self.best.value) > DUST * self.problem.scale
 
     def separate(self, q: Floats) -> int:
         """A cut for every pair at which q breaks a constraint, by more than sealing leaves room for anyway."""
@@ -78,9 +266,9 @@ class CuttingSearch:
             return 0
         cuts, ratio = self.problem.worst(q)
         cuts = cuts[np.flatnonzero(ratio > np.exp(self.problem.epsilon) * (1.0 + SEALING))]
-        if len(cuts):
+        if len(cuts.y):
             self.master.at_most(cuts.rows(self.problem))
-        return len(cuts)
+        return len(cuts.y)
 
 
 def solve_by_cuts(
@@ -89,10 +277,8 @@ def solve_by_cuts(
     """Mended value and proved bound until they agree to `tolerance`, nothing more comes, or the time is over."""
     even = np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs)
     search = CuttingSearch(problem, known or LeastLoss(even, math.inf, -math.inf, "cuts"))
-    while search.turn() and not budget.over:
-        best = search.best
-        if best.value - best.bound <= tolerance * max(abs(best.value), search.scale):
-            break
+    while search.turn() and not budget.over and not search.best.within(tolerance, problem.scale):
+        pass
     return search.best
 
 
@@ -128,25 +314,16 @@ def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, bud
     Now and then (about one small table in a hundred at n = 15,000) two secrets weigh so differently that prices are
     good to a few digits only, while the mechanism is right: cuts from the same members of F prove more.
     """
-    (y, s1, s2), e = all_pairs(problem.outputs, problem.p.shape[0]), float(np.exp(problem.epsilon))
-    exact, best = np.full(len(y), problem.privacy_radius <= 0.0), None
-    while True:
-        found = solve_by_cones(problem, exact=(y[exact], s1[exact], s2[exact]), budget=budget)
-        best = found if best is None else _better(best, found)
-        if best.within(tolerance) or exact.all() or budget.over:
-            break
+    pairs, most = all_pairs(problem.outputs, len(problem.p)), float(np.exp(problem.epsilon)) * (1.0 - NEARLY)
+    exact = np.full(len(pairs[0]), problem.privacy_radius <= 0.0)
+    best = found = solve_by_cones(problem, exact=exact, budget=budget)
+    while not (best.within(tolerance) or exact.all() or budget.over):
         assert found.unmended is not None
-        grown = exact | (problem.worst(found.unmended, (y, s1, s2))[1] > e * (1.0 - NEARLY))
+        grown = exact | (problem.worst(found.unmended, pairs)[1] > most)
         if np.array_equal(grown, exact):
             break
-        exact = grown
+        exact, found = grown, solve_by_cones(problem, exact=grown, budget=budget)
+        best = best.or_else(found)
     if best.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return best
     return solve_by_cuts(problem, tolerance=tolerance, budget=budget.part(1.0, SHARPENING), known=best)
-
-
-def _better(best: LeastLoss, found: LeastLoss) -> LeastLoss:
-    """The mechanism of the lower value with the proof of the higher bound."""
-    proof = found if found.bound >= best.bound else best
-    made = found if found.value <= best.value else best
-    return replace(proof, q=made.q, value=made.value, unmended=made.unmended)

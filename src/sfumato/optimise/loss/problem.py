@@ -8,13 +8,14 @@ pair [002, Thm 3], and all pairs are searched at once. What the ratios of an ans
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints
+from sfumato.optimise.law_programme import LawProgramme
 from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
@@ -32,29 +33,16 @@ class PairCuts:
     r1: Floats  # [k, u]
     r2: Floats  # [k, u]
 
-    def __len__(self) -> int:
-        return len(self.y)
-
     def __getitem__(self, which: Ints) -> PairCuts:
         return PairCuts(*(getattr(self, f.name)[which] for f in fields(self)))
 
-    def __add__(self, other: PairCuts) -> PairCuts:
-        return PairCuts(*(np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)))
-
-    @staticmethod
-    def none(useful: int) -> PairCuts:
-        """An empty list."""
-        empty = np.zeros(0, dtype=np.int64)
-        return PairCuts(empty, empty, empty, np.zeros((0, useful)), np.zeros((0, useful)))
-
     def rows(self, problem: LossProblem) -> sparse.csr_matrix:
         """One sparse row per cut over the variables Q[y, x]."""
-        k, us, xs = len(self), problem.p.shape[1], problem.inputs
-        first, second = (self.y * xs + (s * us if problem.reads_both else 0) for s in (self.s1, self.s2))
-        columns = np.concatenate([first[:, None] + np.arange(us), second[:, None] + np.arange(us)], axis=1).ravel()
-        values = np.concatenate([self.r1, -np.exp(problem.epsilon) * self.r2], axis=1).ravel()
-        lines = np.repeat(np.arange(k), 2 * us)
-        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs))
+        first, second = (problem.start(self.y, s)[:, None] + np.arange(self.r1.shape[1]) for s in (self.s1, self.s2))
+        values = np.hstack([self.r1, -np.exp(problem.epsilon) * self.r2])
+        lines = np.arange(len(values) + 1) * values.shape[1]
+        shape = len(values), problem.outputs * problem.inputs
+        return sparse.csr_matrix((values.ravel(), np.hstack([first, second]).ravel(), lines), shape)
 
 
 def all_pairs(ys: int, ss: int) -> PairIndex:
@@ -122,6 +110,15 @@ class LossProblem:
         """|X|: columns of Q."""
         return int(self.p.size if self.reads_both else self.p.shape[1])
 
+    @cached_property
+    def scale(self) -> float:
+        """Of losses that vanish."""
+        return max(REPAIRED, 1e-6 * float(np.abs(self.distance).max()))
+
+    def start(self, y: Ints, s: Ints) -> Ints:
+        """The variable Q(y|s, 0) among Q[y, x]."""
+        return y * self.inputs + (s * self.p.shape[1] if self.reads_both else 0)
+
     def expand(self, q: Floats) -> Floats:
         """Q[y, x] as [y, s, u]."""
         ss, us = self.p.shape
@@ -166,21 +163,61 @@ class LossProblem:
         return np.asarray(q / q.sum(axis=0))
 
 
+class FloorProgramme(LawProgramme):
+    """The LP over Q[y, x], floors f and the loss D, with mean_k·Q(y|·) ≤ e mean_l·Q(y|·) for the rows of mean[k, x].
+
+    One floor for every output turns k² ratios into 2k rows: f_y ≤ mean_k·Q(y|·) ≤ e f_y. Where means of the same
+    secret are not compared (`own` says whose each is), every secret has a top and a bottom, B_ys ≤ mean_k·Q ≤ T_ys,
+    and T_ys1 ≤ e B_ys2 for s1 ≠ s2. Whatever else is asked for is appended after these rows.
+    """
+
+    def __init__(
+        self, mean: Floats, e: float, cost: Floats, ends: tuple[float, float] | None = None, own: Ints | None = None
+    ) -> None:
+        """The loss is Σ cost·Q for cost[y, x]; with `ends` it is D, which lies between them."""
+        super().__init__()
+        (ys, xs), (high, low, apart) = cost.shape, _floors(len(mean), e, own)
+        self.laws(cost if ends is None else np.zeros(cost.shape))
+        self.box(ys * high.shape[1])
+        for means, floors in ((mean, -high), (-mean, low), (np.zeros((len(apart), xs)), apart)):
+            self.at_most(sparse.hstack([sparse.kron(sparse.eye(ys), sparse.csr_matrix(x)) for x in (means, floors)]))
+        if ends is not None:
+            self.box(1, 1.0, *ends)
+
+    def loss(self, cost: Floats) -> Floats:
+        """The row of D ≥ Σ cost·Q for the costs [y, x] of one source."""
+        return np.concatenate([cost.ravel(), np.zeros(self.size - cost.size - 1), [-1.0]])
+
+
+def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Floats]:
+    """How floors enter above and below each mean, and the rows that hold them together: [·, floor of an output]."""
+    if own is None:
+        return np.full((means, 1), e), np.ones((means, 1)), np.zeros((0, 1))
+    one = np.eye(int(own.max()) + 1)
+    first, second = np.nonzero(1.0 - one)
+    blank = np.zeros((means, len(one)))
+    return np.hstack([one[own], blank]), np.hstack([blank, one[own]]), np.hstack([one[first], -e * one[second]])
+
+
 @dataclass(frozen=True, slots=True)
 class LeastLoss:
-    """A mended Q[y, x], its (worst-case) loss, a proved lower bound, who found it, and what proves it."""
+    """A mended Q[y, x], its (worst-case) loss, a proved lower bound, and who found it."""
 
     q: Floats
     value: float
     bound: float
     engine: str
-    cuts: PairCuts | None = None  # members of F
-    source: Floats | None = None  # the P in F_u that the bound rests on
+    relaxed: FloorProgramme | None = None  # whose rows, members of F, prove the bound
     unmended: Floats | None = None  # the solver's own answer, for comparison
 
-    def within(self, tolerance: float) -> bool:
+    def within(self, tolerance: float, least: float = 0.0) -> bool:
         """Whether value and bound agree."""
-        return self.value - self.bound <= tolerance * abs(self.value)
+        return self.value - self.bound <= tolerance * max(abs(self.value), least)
+
+    def or_else(self, other: LeastLoss) -> LeastLoss:
+        """The mechanism of the lower value with the proof of the higher bound."""
+        made, proof = min(other, self, key=lambda x: x.value), max(other, self, key=lambda x: x.bound)
+        return replace(proof, q=made.q, value=made.value)
 
 
 # --- answers made private: what ratios exceed is paid by a constant law -----------------------------------------------
