@@ -21,8 +21,7 @@ from sfumato.alphabet import Floats
 from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
 from sfumato.composing.answers import SECRET, Answer, best_answer
-from sfumato.composing.counting import Columns
-from sfumato.composing.plans import WORTH_FEWER, BundlePlan, turn_specs, turns_of, useful_of
+from sfumato.composing.plans import WORTH_FEWER, BundlePlan, Columns, turn_specs, turns_of, useful_of
 from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, held_effects
 from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError

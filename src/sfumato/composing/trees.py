@@ -16,7 +16,7 @@ from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
 from sfumato.certification.together import bundle_certificate, level_below
 from sfumato.composing.answers import SECRET, Answer, best_answer
-from sfumato.composing.counting import Columns
+from sfumato.composing.plans import Columns
 from sfumato.composing.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
 from sfumato.composing.tailored import STRONGEST, balls_around, unsealed
 from sfumato.decimals import at_most

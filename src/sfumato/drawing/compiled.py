@@ -12,7 +12,7 @@ import pyarrow as pa
 from numba import njit, uint64
 
 from sfumato.alphabet import Array, Column, Ints
-from sfumato.drawing.digests import MASKS
+from sfumato.drawing.randomness import MASKS
 from sfumato.drawing.sampling import GUIDE_ENTRIES, Kernel
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.law import Law, Words

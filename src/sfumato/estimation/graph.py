@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.scores import PairInversion, centred
+from sfumato.estimation.inversion import Inversion, PairInversion, centred
 from sfumato.joint import entropy
 from sfumato.libraries import scipy
 from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE, TABLE
@@ -218,8 +217,6 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
 
 
 # --- estimated tables as margins of one distribution: shares from 0 on, the same wherever a column occurs -------------
-
-
 
 
 def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:

@@ -12,7 +12,6 @@ from sfumato import designers
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError
 from sfumato.estimation.inversion import largest, on_simplex
-from sfumato.estimation.models import summed
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tables import Figures, Linear, TableEstimate, text_of
 from sfumato.tolerances import SLIP
@@ -166,7 +165,7 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     if not table.identified:
         raise InputError("the table of these columns cannot be identified from the released rows.")
     (x, terms), k = _design(columns), table.p.size // outcome.size
-    linear = Linear.of(summed(table.inversion, _either(outcome.size, code, k), (2 * k,)))
+    linear = Linear.of(table.inversion, _either(outcome.size, code, k))
     yes, no = linear.raw[:k], linear.raw[k:]
     beta, ended = _solved(x, yes, no)
     if not ended:

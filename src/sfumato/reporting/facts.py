@@ -15,17 +15,16 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification.promises import sentences
 from sfumato.certification.together import about_record, drawn_for
-from sfumato.composing.counting import joint_codes
-from sfumato.decimals import BIT, in_a_hundred
+from sfumato.decimals import BIT, at_most, in_a_hundred
+from sfumato.decimals import level as level_text
 from sfumato.decimals import total as summed
 from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, Estimate, Marginal, TableEstimate, numbers
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.joint import SMALL, Joint
-from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
 from sfumato.privacy import LDP, mutual_information
-from sfumato.reporting.attack import attack_of, guessers_of, leaks_of, most_guessed, outputs_by_secret, promised
-from sfumato.reporting.drawn_figures import curve_of, heat_of, most_bits, precision_of
+from sfumato.reporting import mechanism_figures as single
 from sfumato.reporting.figures import (
     USUAL_ROWS,
     Cost,
@@ -40,9 +39,11 @@ from sfumato.reporting.figures import (
     Seal,
     SideFigures,
     Worth,
+    witnessed,
 )
 from sfumato.sources import Source
-from sfumato.tolerances import DRAWN, PICTURED
+from sfumato.sources.tabulation import counted_groups
+from sfumato.tolerances import DRAWN, EXPONENT, PICTURED
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:
@@ -100,6 +101,26 @@ def worth_of(alone: Sequence[PrecisionFigures], name: str | None = None) -> Wort
     return Worth(name or alone[0].name, alone[0].n, mean if fixed else 0.0, fixed)
 
 
+def promised(
+    claim: Claim | Promise, within: str, certificate: Certificate | None, confidence: float | None,
+    told: tuple[str, ...] = (), capped: float | None = None,
+) -> PromiseFigures:
+    """A claim and what was proved of it, with what it allows of beliefs."""
+    usual = single.USUAL_BELIEFS if single.bounded(claim.notion) else ()
+    figures = PromiseFigures(
+        claim.notion, within, claim.epsilon, math.exp(claim.epsilon), claim.epsilon, False, confidence,
+        tuple((b, single.worst_belief(b, claim.epsilon, claim.notion)) for b in usual), (), (),
+        claim.sentence, claim.title, told, capped,
+    )
+    if certificate is None:
+        return figures
+    elsewhere = ((at, float(x), math.exp(x) if x < EXPONENT else math.inf) for at, x in certificate.elsewhere.items())
+    also = (f"{c.title or c.notion.upper()}: {level_text(c.level)} proved, {at_most(c.epsilon)} promised"
+            for c in certificate.also)
+    return replace(figures, level=float(certificate.level), holds=certificate.holds, elsewhere=tuple(elsewhere),
+                   witness=witnessed(certificate), basis=certificate.basis, also=tuple(also))
+
+
 # --- of one mechanism -------------------------------------------------------------------------------------------------
 
 
@@ -123,7 +144,7 @@ def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
         kept = mutual_information(mechanism, joint) / BIT
     claim = mechanism.claim
     if claim is not None and claim.notion != "leakage":
-        limit = most_bits(mechanism, claim, joint, claim.epsilon)
+        limit = single.most_bits(mechanism, claim, joint, claim.epsilon)
     return Cost(kept, whole, limit, None if kept is None or whole <= 0 else kept / whole)
 
 
@@ -178,8 +199,9 @@ def _mechanism_facts(
     private = None if truth is None else private_part(mechanism, truth, released, level)
     joint, bits, promise = mechanism.joint, mechanism.law.bits, promise_of(mechanism, certificate)
     found = replace(
-        common, promise=promise, guessers=guessers_of(mechanism, joint, certificate), heat=heat_of(mechanism),
-        rows=None if released is None else rows_of(released, level, truth), record_level=LDP().level(mechanism),
+        common, promise=promise, guessers=single.guessers_of(mechanism, joint, certificate),
+        heat=single.heat_of(mechanism), rows=None if released is None else rows_of(released, level, truth),
+        record_level=LDP().level(mechanism),
         columns=() if released is None else tuple(side_of(m, "useful", level) for m in released.useful.by_column()),
         seal=None if bits is None or promise is None else Seal(
             mechanism.checksum, None if joint is None else joint.fingerprint, bits
@@ -191,14 +213,14 @@ def _mechanism_facts(
 
 def _by_design(facts: Facts, mechanism: Mechanism, joint: Joint, released: Estimate | None) -> Facts:
     """With what is told about the secret and what is left for analysts, under the design distribution."""
-    seen, cost = outputs_by_secret(mechanism, joint), cost_of(mechanism, joint)
-    attack = None if seen is None else attack_of(mechanism, joint, seen)
+    seen, cost = single.outputs_by_secret(mechanism, joint), cost_of(mechanism, joint)
+    attack = None if seen is None else single.attack_of(mechanism, joint, seen)
     n, decode = (joint.n or USUAL_ROWS, "symbols") if released is None else (released.n, released.decode)
-    exact = precision_of(mechanism, joint, n, decode)
+    exact = single.precision_of(mechanism, joint, n, decode)
     return replace(
         facts, cost=cost, design=design_data(mechanism.source, [joint]), attack=attack,
-        leaks=() if seen is None else leaks_of(joint, seen), precision=exact, worth=worth_of(exact[-1:]),
-        curve=curve_of(mechanism, joint, n, cost, exact[-1].error, attack.suspects if attack else ()),
+        leaks=() if seen is None else single.leaks_of(joint, seen), precision=exact, worth=worth_of(exact[-1:]),
+        curve=single.curve_of(mechanism, joint, n, cost, exact[-1].error, attack.suspects if attack else ()),
     )
 
 
@@ -278,7 +300,7 @@ def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser,
     found = None if certificate is None else certificate.elsewhere.get("any distribution")
     anywhere = level if found is None else summed(spent, float(found))
     even = np.full(size, 1 / size)
-    after = [in_a_hundred(most_guessed(even, x, "rldp")) for x in (level, anywhere)]
+    after = [in_a_hundred(single.most_guessed(even, x, "rldp")) for x in (level, anywhere)]
     return (
         Guesser("statistics", round(100 / size), after[0], level),
         Guesser("every other column of the person", round(100 / size), after[1], anywhere),
@@ -320,12 +342,9 @@ def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> 
     """The true table of every column of a bundle and of every two, as shares, in one pass."""
     columns = list({c.name: c for part in bundle.parts for c in bundle.reading(part)}.values())
     groups = [*((c,) for c in columns), *combinations(columns, 2)]
-    totals = [np.zeros(math.prod(c.size for c in group), np.int64) for group in groups]
-    row = 0
-    for batch in source.batches([names.get(c.name, c.name) for c in columns]):
-        codes = {c.name: c.encode(batch.column(names.get(c.name, c.name)), first_row=row) for c in columns}
-        row += batch.num_rows
-        for total, group in zip(totals, groups, strict=True):
-            total += np.bincount(joint_codes(group, codes, batch.num_rows), minlength=len(total))
-    found = {tuple(c.name for c in group): total / row for group, total in zip(groups, totals, strict=True)}
-    return {key: p.reshape([c.size for c in group]) for (key, p), group in zip(found.items(), groups, strict=True)}
+    batches = source.batches([names.get(c.name, c.name) for c in columns])
+    totals, rows = counted_groups(batches, groups, names)
+    return {
+        tuple(c.name for c in group): (total / rows).reshape([c.size for c in group])
+        for group, total in zip(groups, totals, strict=True)
+    }
