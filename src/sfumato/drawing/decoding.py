@@ -5,7 +5,6 @@ It sees outputs only, so it costs no privacy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from sfumato.alphabet import Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
 from sfumato.drawing.posterior import Drawn, Turn, likeliest, posterior_draw
 from sfumato.drawing.randomness import Memo, Stream, WordSource
-from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Sampler
+from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Sampler, input_codes
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
@@ -225,13 +224,5 @@ class Drawer:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
         if isinstance(self.sampler, BundleSampler):
             return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)
-        return self.decoder.arrays(self.sampler.answers(self._inputs(codes), first_row, memo, people), first_row)
-
-    def _inputs(self, codes: ColumnCodes) -> Array:
-        """Input codes x = s·|U| + u, narrow where they fit."""
-        wide = math.prod(c.size for c in self.reading) > np.iinfo(np.int32).max
-        kind = np.int64 if wide else np.int32
-        total: Array = codes[self.reading[0].name].astype(kind, copy=False)
-        for column in self.reading[1:]:
-            total = total * kind(column.size) + codes[column.name]
-        return total
+        inputs = input_codes(self.reading, codes)
+        return self.decoder.arrays(self.sampler.answers(inputs, first_row, memo, people), first_row)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato import drawing
-from sfumato.alphabet import Array, Ints
+from sfumato.alphabet import Array, Column, Ints
 from sfumato.drawing.randomness import Lane, Memo, WordSource
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.cells import Cells, Constant
@@ -266,12 +267,17 @@ class BundleSampler:
             words[1][at] = own_words(i, at)
         return self.drawn(codes, words)
 
-    def _input(self, part: int, codes: ColumnCodes, at: Rows) -> npt.NDArray[np.int32]:
-        first, *others = self.bundle.reading(self.bundle.parts[part])
-        total = codes[first.name][at]
-        for column in others:
-            total = total * np.int32(column.size) + codes[column.name][at]
-        return total
+    def _input(self, part: int, codes: ColumnCodes, at: Rows) -> Array:
+        return input_codes(self.bundle.reading(self.bundle.parts[part]), codes, at)
+
+
+def input_codes(columns: Sequence[Column], codes: ColumnCodes, at: Rows = slice(None)) -> Array:
+    """Input codes of some columns in row-major order, x = s·|U| + u, narrow where they fit."""
+    kind = np.int64 if math.prod(c.size for c in columns) > np.iinfo(np.int32).max else np.int32
+    total: Array = codes[columns[0].name][at].astype(kind, copy=False)
+    for column in columns[1:]:
+        total = total * kind(column.size) + codes[column.name][at]
+    return total
 
 
 def words_of(bundle: Bundle) -> int:

@@ -22,6 +22,7 @@ from sfumato.alphabet import Column, Floats
 from sfumato.composing.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
+from sfumato.estimation.estimates import spread, spread_untouched
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
 from sfumato.estimation.inversion import (
     IDENTIFIED,
@@ -368,11 +369,7 @@ def prospects(bundle: Bundle, n: int) -> Foreseen:
 
 
 def _part(expected: BundleEstimate, names: tuple[str, ...]) -> ForeseenPart:
-    table = expected.table(*names)
-    p, title = table.raw.ravel(), " × ".join(names)
-    if not table.identified:
-        return ForeseenPart(title, p.size, math.inf, 0.0)
-    spread = float(np.mean(table.inversion.variance))
-    plain = float(np.mean(np.maximum(p * (1 - p), 0.0)))
-    rows = min(plain / spread, float(expected.n)) if spread else float(expected.n)
-    return ForeseenPart(title, p.size, 100 * Z95 * math.sqrt(spread), rows)
+    table, n = expected.table(*names), expected.n
+    error, plain = spread(table.inversion), spread_untouched(table.raw, n)
+    rows = min(n * (plain / error) ** 2, float(n)) if error else float(n)
+    return ForeseenPart(" × ".join(names), table.p.size, 100 * Z95 * error, rows)

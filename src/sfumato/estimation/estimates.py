@@ -112,12 +112,18 @@ def foreseen_errors(mechanism: Mechanism, joint: Joint, n: int, decode: str = "s
     whole = foreseen(mechanism, joint, n, decode)
     if whole is None:
         return (None, None)
-    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
-    return secret, _spread(whole.marginal(1))
+    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else spread(whole.marginal(0))
+    return secret, spread(whole.marginal(1))
 
 
-def _spread(side: Inversion) -> float:
+def spread(side: Inversion) -> float:
+    """The root mean square standard error of shares; ∞ where the rows do not fix them."""
     return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
+
+
+def spread_untouched(p: Floats, n: int) -> float:
+    """The same without any protection, from p(1 − p)/n."""
+    return float(np.sqrt(np.maximum(p * (1 - p), 0.0).mean() / n))
 
 
 METHODS = ("auto", "inverse", "em")

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from sfumato import privacy
 from sfumato.decimals import BIT, BITS, at_least, at_most, near, percent
 from sfumato.designers.choose import METHODS
+from sfumato.estimation.estimates import spread_untouched
 from sfumato.reporting.comparing import ENTRANTS, PLAIN
 from sfumato.reporting.comparison import Comparison, Point
 from sfumato.standalone import digest, embedded, environment, part_of
@@ -118,7 +119,7 @@ def error_picture(found: Comparison, at: float, of: str = "useful") -> str:
     lines = _curves(found, at, points, largest=False)
     if found.n is not None:
         p = {"useful": found.joint.p_useful, "secret": found.joint.p_secret, "joint": found.joint.p}[of]
-        free = 100 * math.sqrt(float((p * (1 - p)).mean()) / found.n)
+        free = 100 * spread_untouched(p, found.n)
         lines.insert(0, ChartLine("no privacy", tuple((e, free) for e in found.epsilons), True))
     axes = Axes(f"Standard error of {WHAT[of]}, by method and level", X, f"error of {WHAT[of]}, in points", log_y=True)
     return chart(axes, lines, _told(found, points, "a standard error of {:.2g} points", largest=False))

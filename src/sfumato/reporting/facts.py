@@ -21,6 +21,7 @@ from sfumato.decimals import total as summed
 from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, Estimate, Marginal, TableEstimate, numbers
 from sfumato.estimation.bundle_tables import expected_estimate
+from sfumato.estimation.estimates import spread, spread_untouched
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
 from sfumato.privacy import LDP, mutual_information
@@ -281,10 +282,8 @@ def _precision(bundle: Bundle, n: int) -> tuple[PrecisionFigures, ...]:
 
 
 def _exactness(bundle: Bundle, table: TableEstimate, names: tuple[str, ...], n: int) -> PrecisionFigures:
-    p = table.raw.ravel()
-    error = float(np.sqrt(np.mean(table.inversion.variance))) if table.identified else math.inf
     role = "secret" if set(names) <= set(bundle.secret.names) else "useful"
-    return PrecisionFigures(" × ".join(names), role, n, error, float(np.sqrt(np.maximum(p * (1 - p), 0).mean() / n)))
+    return PrecisionFigures(" × ".join(names), role, n, spread(table.inversion), spread_untouched(table.raw, n))
 
 
 def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser, ...]:

@@ -15,7 +15,7 @@ from sfumato.certification.certificate import level_anywhere
 from sfumato.decimals import BIT, in_a_hundred, percent, total
 from sfumato.designers.choose import most_kept
 from sfumato.errors import LARGEST_EPSILON, InputError
-from sfumato.estimation.estimates import foreseen_errors
+from sfumato.estimation.estimates import foreseen_errors, spread_untouched
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Layout, Mechanism, Unary
 from sfumato.mechanism.law import scale
@@ -188,14 +188,10 @@ def precision_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symb
     errors = foreseen_errors(mechanism, joint, n, decode)
     sides = [("secret", mechanism.secret, joint.p_secret), ("useful", mechanism.useful, joint.p_useful)]
     return tuple(
-        PrecisionFigures(", ".join(alphabet.names), role, n, error, _plain(p, n))
+        PrecisionFigures(", ".join(alphabet.names), role, n, error, spread_untouched(p, n))
         for (role, alphabet, p), error in zip(sides, errors, strict=True)
         if role == "useful" or (mechanism.reads == "both" and joint.secret.size > 1)
     )
-
-
-def _plain(p: Floats, n: int) -> float:
-    return float(np.sqrt((p * (1 - p)).mean() / n))
 
 
 # --- what other levels of the same promise would keep and cost, quick enough to come with every report ----------------
