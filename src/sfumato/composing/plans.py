@@ -193,7 +193,7 @@ def turn_specs(layout: TurnLayout, *, beside: bool = True) -> list[Spec]:
 
 
 def useful_of(columns: Columns, spec: Spec) -> Alphabet:
-    return Alphabet(tuple(columns.useful[c] for c in spec.columns)) if spec.columns else Alphabet(())
+    return Alphabet(tuple(columns.useful[c] for c in spec.columns))
 
 
 def turns_of(shares: Floats | None) -> tuple[int, ...] | None:
@@ -232,7 +232,7 @@ def adapted(columns: Columns, layout: TurnLayout, spent: float, epsilon: float, 
     every = range(len(layout.sizes))
     singles = [Spec((c,), True) for c in every]
     specs = [*(Spec(pair, True) for pair in pairs), *singles]
-    exact = columns.tables([(columns.secret, Alphabet(tuple(columns.useful[c] for c in s.columns))) for s in specs])
+    exact = columns.tables([(columns.secret, useful_of(columns, s)) for s in specs])
     share = math.floor(spent / len(specs) * 1e9) / 1e9
     below: Below = secrets.randbelow if seed is None else random.Random(seed).randrange
     drawn = {s: noisy_counts(joint, share, public=True, below=below) for s, joint in zip(specs, exact, strict=True)}

@@ -22,19 +22,10 @@ from sfumato.alphabet import Column, Floats
 from sfumato.composing.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
+from sfumato.estimation import inversion as inverting
 from sfumato.estimation.estimates import spread, spread_untouched
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
-from sfumato.estimation.inversion import (
-    IDENTIFIED,
-    DenseInversion,
-    Inversion,
-    PairInversion,
-    PooledInversion,
-    centred,
-    on_simplex,
-    sidak,
-    sums,
-)
+from sfumato.estimation.inversion import DenseInversion, Inversion, PairInversion, PooledInversion, on_simplex, sums
 from sfumato.estimation.models import prior
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import check_manifest, counted_answers
@@ -84,11 +75,11 @@ class Scores:
     def effect(self, wanted: tuple[str, ...]) -> Effect:
         """The effect of some of the columns: their table less what fewer of them say of it."""
         if wanted not in self.effects:
-            m = centred(sums(self.columns, wanted), [self.sizes[name] for name in wanted])
+            m = inverting.centred(sums(self.columns, wanted), [self.sizes[name] for name in wanted])
             outside, size = np.linalg.norm(m - m @ self.seen), np.linalg.norm(m)
             scores = m @ self.left
             moment = float((scores**2 @ self.expected).sum())
-            self.effects[wanted] = Effect(scores, moment, bool(outside <= IDENTIFIED * size) and moment > 0)
+            self.effects[wanted] = Effect(scores, moment, bool(outside <= inverting.IDENTIFIED * size) and moment > 0)
         return self.effects[wanted]
 
     def moment(self, wanted: Sequence[str]) -> float:
@@ -347,7 +338,7 @@ def _student(freedom: int, level: float) -> float:
     >>> round(_student(50, 0.95), 4), round(_student(20, 0.95), 3)
     (2.0086, 2.086)
     """
-    z = sidak(1, level)
+    z = inverting.sidak(1, level)
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3

@@ -12,16 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints
-from sfumato.drawing.manifest import (
-    DECODES,
-    METADATA_KEY,
-    Manifest,
-    Told,
-    decoded_manifest,
-    file_beside,
-    read_manifest,
-    told_by,
-)
+from sfumato.drawing import manifest as manifests
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
@@ -140,17 +131,17 @@ def tally(
     return _counted(source, mechanism, check_manifest(source, mechanism, decode) or "symbols")
 
 
-def manifest_beside(source: Source) -> Manifest | Told | None:
+def manifest_beside(source: Source) -> manifests.Manifest | manifests.Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
     if source.cluster is not None:
-        return told_by(source.cluster)
+        return manifests.told_by(source.cluster)
     if source.path is None:
-        carried = source.metadata.get(METADATA_KEY)
-        return None if carried is None else decoded_manifest(carried, source.name)
-    path = file_beside(source.path, "manifest.json")
+        carried = source.metadata.get(manifests.METADATA_KEY)
+        return None if carried is None else manifests.decoded_manifest(carried, source.name)
+    path = manifests.file_beside(source.path, "manifest.json")
     if not path.exists():
         return None
-    manifest = read_manifest(path)
+    manifest = manifests.read_manifest(path)
     size = whole_size(source.path)
     if manifest.size is not None and size != manifest.size:
         raise InputError(
@@ -171,7 +162,7 @@ def check_manifest(source: Source, mechanism: Mechanism | Bundle, decode: str | 
             next="Load the mechanism file that was written with it.",
         )
     if decode is not None and decode != manifest.decode:
-        told = f"{DECODES.get(manifest.decode, 'otherwise')} ({manifest.decode})"
+        told = f"{manifests.DECODES.get(manifest.decode, 'otherwise')} ({manifest.decode})"
         raise InputError(f"decode is {decode!r}, but by the manifest the rows were written {told}.")
     return manifest.decode
 

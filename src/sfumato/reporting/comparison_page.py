@@ -166,10 +166,11 @@ def comparison_page(found: Comparison, at: float) -> str:
     chosen = recommended(found.at(at))
     script = part_of(__package__, "compare.js")
     missing = {m.method: m.why for m in reversed(found.missing)}
+    kept = kept_picture(found, at).replace("chart-", "chart-kept-")  # ids of its own for a further picture on the page
     return str(environment(__package__).get_template("compare.html").render(
         joint=found.joint, n=found.n, at=at, colours=COLOURS, script=script, script_hash=digest(script),
         methods=[(name, _advised(found, at, name), sentence(name)) for name in chosen], data=_data(found, chosen),
-        errors=error_picture(found, at), kept=_own(kept_picture(found, at)), rows=_rows(found.at(at), chosen),
+        errors=error_picture(found, at), kept=kept, rows=_rows(found.at(at), chosen),
         missing=missing.items(), levels=len(found.epsilons),
         chosen=found.epsilons.index(at) if at in found.epsilons else 0,
     ))
@@ -198,11 +199,6 @@ def _data(found: Comparison, chosen: tuple[str, ...]) -> str:
         "width": SHEET.width, "bottom": SHEET.bottom,
         "told": [[told(name, e) for name in chosen] for e in found.epsilons],
     })
-
-
-def _own(svg: str) -> str:
-    """Ids of their own for a further picture on the page."""
-    return svg.replace("chart-", "chart-kept-")
 
 
 def _rows(points: tuple[Point, ...], chosen: tuple[str, ...]) -> list[dict[str, Any]]:

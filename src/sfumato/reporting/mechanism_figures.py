@@ -280,24 +280,19 @@ def _along(
     methods: tuple[str, ...], notion: str | None = None, here: tuple[float | None, float | None] | None = None,
 ) -> Series:
     """Bits and errors of the most informative of some methods at every stop; `here` are those of the mechanism."""
+    claim = mechanism.claim
+    assert claim is not None
+    promised, asked = claim.epsilon, notion or claim.notion
+    within = Exactly(joint) if claim.within is None or asked == "lip" else claim.within  # LIP: at P̂, as designed
+
     def at(epsilon: float) -> tuple[float | None, float | None]:
-        if here is not None and mechanism.claim is not None and epsilon == mechanism.claim.epsilon:
+        if here is not None and epsilon == promised:
             return here
-        found = _best(mechanism, joint, epsilon, methods, notion)
+        found = most_kept(methods, within, epsilon, asked, mechanism.reads)
         return (None, None) if found is None else (found[1] / BIT, precision_of(found[0], joint, n)[-1].error)
 
     bits, errors = zip(*(at(epsilon) for epsilon in stops), strict=True)
     return Series(key, label, bits, errors)
-
-
-def _best(
-    mechanism: Mechanism, joint: Joint, epsilon: float, methods: tuple[str, ...], notion: str | None
-) -> tuple[Mechanism, float] | None:
-    claim = mechanism.claim
-    assert claim is not None
-    notion = claim.notion if notion is None else notion
-    within = Exactly(joint) if claim.within is None or notion == "lip" else claim.within  # LIP: at P̂, as designed
-    return most_kept(methods, within, epsilon, notion, mechanism.reads)
 
 
 # --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
