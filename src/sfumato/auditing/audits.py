@@ -136,10 +136,6 @@ def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-QUERIES = 1_000_000
-RISK = 1e-3  # of refuting a true claim, over everything an audit says
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Audit:
     """What an attack found: lower bounds beside claims, whether the answers follow the file, how well S was guessed."""
@@ -163,7 +159,7 @@ class Audit:
 def audit(
     box: Box | Mechanism | TableLike, mechanism: Mechanism | str | os.PathLike[str] | None = None, *,
     truth: TableLike | None = None, epsilon: float | None = None, function: npt.ArrayLike | None = None,
-    records: int = QUERIES, risk: float = RISK, seed: int | None = None,
+    records: int = 1_000_000, risk: float = 1e-3, seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
 

@@ -27,7 +27,6 @@ from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import Anything, UncertaintySet
 
 ROOM_FOR_SEALING = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
-DIVISIONS = 3  # of dividing ε anew, with what each edge was found to let through
 
 
 def tree_bundle(
@@ -49,7 +48,7 @@ def tree_bundle(
         return Bundle(tuple(parts), columns.secret, None, Promise(epsilon, model), origin)
 
     levels, _ = shares_of_epsilon(specs, layout, max(epsilon, 1e-9))
-    for _ in range(DIVISIONS if epsilon > 0 else 0):
+    for _ in range(3 if epsilon > 0 else 0):  # ε is divided anew, with what each edge was found to let through
         costs = _costs(made(levels, 1.0), (*parents, *([SECRET] if layout.with_secret else [])))
         levels = np.minimum(shares_of_epsilon(specs, layout, epsilon, costs)[0], STRONGEST)
     best, scale = greatest_scale(lambda scale: made(levels, scale), epsilon)

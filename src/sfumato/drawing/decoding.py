@@ -16,7 +16,7 @@ from sfumato.alphabet import Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
 from sfumato.drawing.posterior import Drawn, Turn, likeliest, posterior_draw
 from sfumato.drawing.randomness import Memo, Stream, WordSource
-from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Sampler, input_codes
+from sfumato.drawing.sampling import BundleSampler, ColumnCodes, Sampler
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
@@ -217,12 +217,9 @@ class Drawer:
     @classmethod
     def of(cls, made: Mechanism | Bundle, decode: str, seed: int | None) -> Drawer:
         stream = Stream.of(seed)
-        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
+        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream, made.reading)
         return cls(reading(made), sampler, decoder(made, decode, stream), stream)
 
     def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
-        if isinstance(self.sampler, BundleSampler):
-            return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)
-        inputs = input_codes(self.reading, codes)
-        return self.decoder.arrays(self.sampler.answers(inputs, first_row, memo, people), first_row)
+        return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)

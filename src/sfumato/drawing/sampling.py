@@ -129,11 +129,11 @@ ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
 
 @dataclass(slots=True)
 class Sampler:
-    """Draws of one law from one lane of a stream."""
+    """Draws of one law from the words of a stream."""
 
     law: Law
     stream: WordSource
-    lane: int = Lane.DRAW()
+    reading: Sequence[Column] = ()  # in the order of the input code, for `answers`
     kernel: Kernel = field(init=False)
     compiled: bool = field(init=False, default=False)
 
@@ -154,7 +154,7 @@ class Sampler:
         width, out = self.law.words, self._room(len(codes))
         rows = max(1, CHUNK_WORDS // width)
         buffer = np.empty(min(rows, max(len(codes), 1)) * width, np.uint64)
-        fill = self.stream.reader(first_row * width, lane=self.lane)
+        fill = self.stream.reader(first_row * width, lane=Lane.DRAW())
         for start in range(0, len(codes), rows):
             part = codes[start : start + rows]
             words = buffer[: len(part) * width]
@@ -162,11 +162,12 @@ class Sampler:
             self.kernel(part, words, out[start : start + rows])
         return out
 
-    def answers(self, codes: Array, first_row: int, memo: Memo | None, people: pa.Array | None) -> Ints:
+    def answers(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> Ints:
         """Outputs that are drawn; or remembered, by words that follow from the person and the input."""
+        inputs = input_codes(self.reading, codes)
         if memo is None or people is None:
-            return self.draw(codes, first_row)
-        return self.drawn(codes, memo.words(people, codes, self.law.words, first_row))
+            return self.draw(inputs, first_row)
+        return self.drawn(inputs, memo.words(people, inputs, self.law.words, first_row))
 
     def drawn(self, codes: Array, words: Words) -> Ints:
         """Outputs for given words [i·w]."""

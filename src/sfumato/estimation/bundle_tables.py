@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.sources.source import TableLike
 
-REDRAWN = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 FALSE_TIES = 0.05  # the chance that the model ties any two columns by noise alone
 NO_PROJECTOR = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
 
@@ -211,13 +210,13 @@ class BundleEstimate:
         return fitted(list(self.columns.values()), self._placed([*alone, *tied]))
 
     def query(
-        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = REDRAWN, seed: int = 0
+        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = 60, seed: int = 0
     ) -> tuple[float, float, float]:
         """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
 
         The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again, and
-        its width is Student's, for as many draws. It holds as far as the model does, which ties columns by two and
-        three: more are taken to be no closer.
+        its width is Student's, for as many draws (of 60 it is known to 9 %). It holds as far as the model does, which
+        ties columns by two and three: more are taken to be no closer.
         """
         if not 0 < level < 1:
             raise InputError("the level must lie strictly between 0 and 1", value=level)

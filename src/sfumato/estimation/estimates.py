@@ -329,12 +329,10 @@ class Bounds:
     n: int
 
     def interval(self, sums: Floats, level: float, shown: Floats) -> tuple[Floats, Floats]:
-        """(low, high) of each row of `sums`[i, x] around what is shown; [0, 1] when there are too many or no p
-        agrees."""
+        """(low, high) of each row of `sums`[i, x] around what is shown; [0, 1] if they are too many or no p agrees."""
         low, high = np.zeros(len(sums)), np.ones(len(sums))
-        if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
+        if len(sums) > FUNCTIONALS:
             return low, high
-
         eye = np.eye(len(self.f))
         outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye)
         least, most = simultaneous(outputs, level, self.f)

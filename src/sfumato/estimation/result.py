@@ -201,7 +201,6 @@ class Estimate(Framed):
 
 
 TIDY_HEAD = ("columns", "values", "share", "low", "high")
-TIDY_DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
 
 
 def tidy(found: Estimate | estimation.BundleEstimate, level: float = 0.95) -> Iterator[Record]:
@@ -226,12 +225,13 @@ def tidy(found: Estimate | estimation.BundleEstimate, level: float = 0.95) -> It
 
 
 def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> str:
-    """The records as CSV that a spreadsheet opens; only the head where there is no estimate."""
+    """The records as CSV that a spreadsheet opens, with the digits that `sfumato estimate` tells too; only the head
+    where there is no estimate."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(TIDY_HEAD)
     for row in tidy(found, level) if found is not None else ():
-        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{TIDY_DIGITS}g}" for x in row.values()])
+        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.12g}" for x in row.values()])
     return text.getvalue()
 
 

@@ -147,9 +147,6 @@ def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
 # --- a joint and a set around it, named before anything heavy is loaded -----------------------------------------------
 
 
-CONFIDENCE = 0.95
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
     """The joint, the set's description for the cache (None when it has none), and how the set is made."""
@@ -178,7 +175,7 @@ def question(source: Any, secret: Any, useful: Any, confidence: float | None, co
 
 
 def _ball(joint: Joint, confidence: float | None) -> Subject:
-    level = CONFIDENCE if confidence is None else confidence
+    level = 0.95 if confidence is None else confidence
     if not 0 < level < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
     if joint.n is None:
@@ -217,7 +214,6 @@ def _described(within: Any) -> dict[str, Any] | None:
 
 
 SECONDS = 20.0  # for one design that searches
-WORKERS = 8  # processes at most
 Progress = Callable[[int, int, str], None]  # done, of how many, what was done last
 Task = tuple[str, float]  # method, ε
 Found = dict[Task, Point | Missing]
@@ -291,7 +287,7 @@ def curve(
 def _workers(wanted: int | None) -> int:
     if wanted is not None and not (isinstance(wanted, int) and wanted > 0):
         raise InputError(f"workers is a number of processes, one or more, got {wanted!r}.")
-    return min(os.cpu_count() or 1, WORKERS) if wanted is None else wanted
+    return min(os.cpu_count() or 1, 8) if wanted is None else wanted
 
 
 def _keys(asked: Subject, tasks: list[Task], options: dict[str, Any]) -> dict[Task, str]:
