@@ -216,9 +216,9 @@ class Drawer:
 
     @classmethod
     def of(cls, made: Mechanism | Bundle, decode: str, seed: int | None) -> Drawer:
-        stream = Stream.of(seed)
-        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream, made.reading)
-        return cls(reading(made), sampler, decoder(made, decode, stream), stream)
+        stream, read = Stream.of(seed), reading(made)
+        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream, read)
+        return cls(read, sampler, decoder(made, decode, stream), stream)
 
     def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
