@@ -21,8 +21,8 @@ import numpy as np
 import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.designers.closed_forms import subsets
-from sfumato.reporting.comparison import Precision
-from sfumato.reporting.measuring import covariance, olh_precision, precision, untouched
+from sfumato.reporting.comparison import UNKNOWN, Precision, Spread
+from sfumato.reporting.measuring import covariance, olh_precision, precision
 
 TARGET = Path(__file__).parent.parent / "docs" / "errors.md"
 PAIRS = (("sex", "race"), ("occupation", "education"))
@@ -59,7 +59,10 @@ def protocols(ball: Any, epsilon: float) -> Iterator[tuple[str, str, Precision]]
             yield SAME, f"{method.upper()} {where}, calibrated", found
         ratio = 1 + subsets(Task(ball, epsilon, reads=reads))
         if math.isfinite(ratio):
-            yield SAME, f"OLH {where}, calibrated", olh_precision(joint, ratio, joint.n, reads=reads)
+            alone = Spread.of(np.diag(covariance(joint.p_useful, ratio, joint.n)))
+            both = olh_precision(joint, ratio, joint.n)
+            found = both if reads == "both" else Precision(alone, UNKNOWN, UNKNOWN)
+            yield SAME, f"OLH {where}, calibrated", found
     for method in ("grr", "oue"):
         made = sf.design(ball, epsilon, method, notion="ldp")
         found = precision(made.mechanism, joint, joint.n)
@@ -78,7 +81,7 @@ def section(pair: tuple[str, str], epsilon: float, seconds: float) -> tuple[str,
     ball = sf.ChiSquareBall(joint)
     mine = list(ours(ball, epsilon, seconds))
     rest = list(protocols(ball, epsilon))
-    free = untouched(joint, joint.n)
+    free = Precision(*(Spread.of(p * (1 - p) / joint.n) for p in (joint.p_useful, joint.p_secret, joint.p)))
     rows = [("none", "the table itself", free), *mine, *rest]
     lines = [
         f"| {promise} | {name} | {points(p.useful.standard_error)} | {points(p.joint.standard_error)} |"

@@ -20,8 +20,16 @@ from tests.test_compare import CLOSED, JOINT, own_cache, quick  # noqa: F401
 from sfumato.cli import cli
 from sfumato.reporting import Comparison, Point, workers
 from sfumato.reporting.comparing import PLAIN
-from sfumato.reporting.comparison_page import advice, comparison_page, error_picture, kept_picture, recommended
-from sfumato.reporting.pictures import Axes, ChartLine, chart
+from sfumato.reporting.comparison_page import (
+    Axes,
+    ChartLine,
+    advice,
+    chart,
+    comparison_page,
+    error_picture,
+    kept_picture,
+    recommended,
+)
 
 
 def run(*args):

@@ -9,10 +9,15 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 import sfumato as sf
 from sfumato.cli import cli
-from sfumato.composing.tailored import each_of
+from sfumato.composing.tailored import balls_around
 from sfumato.sources import open_source
 
 LEVEL = 0.95
+
+
+def each_of(confidence, sets):
+    """The confidence of each of so many balls around tables of a bundle."""
+    return balls_around([sf.Joint.from_counts([[5, 6], [7, 8]])], confidence, sets)[0].confidence
 
 
 def divergence(found, p):

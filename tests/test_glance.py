@@ -21,7 +21,7 @@ from sfumato import datasets
 from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most, in_a_hundred, share_at_most
 from sfumato.reporting import facts_of, public_report
-from sfumato.reporting.attack import most_guessed
+from sfumato.reporting.mechanism_figures import most_guessed
 from sfumato.reporting.pages import factor, level, most
 
 

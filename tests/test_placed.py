@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.drawing.digests import Digests, Placed, distinct, in_order
+from sfumato.drawing.randomness import Digests, Placed, distinct, in_order
 from sfumato.releasing.spark import answering, by_id, reading, tasks
 
 KEY = bytes(range(16))

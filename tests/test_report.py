@@ -20,7 +20,7 @@ from sfumato.estimation import estimate
 from sfumato.mechanism import Cells, Claim, Conditional, Mechanism, Table, Unary
 from sfumato.releasing import release
 from sfumato.reporting import facts_of, private_path, private_report, public_report, write_reports
-from sfumato.reporting.attack import worst_belief
+from sfumato.reporting.mechanism_figures import worst_belief
 from sfumato.uncertainty import Anything
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}

@@ -19,8 +19,7 @@ from sfumato.cli import cli
 from sfumato.mechanism import Claim, Layout, Mechanism, load
 from sfumato.privacy.measures import seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
-from sfumato.reporting.attack import attack_of, outputs_by_secret
-from sfumato.reporting.drawn_figures import CURVE
+from sfumato.reporting.mechanism_figures import CURVE, attack_of, outputs_by_secret
 from sfumato.tolerances import PICTURED
 
 BIT = math.log(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sfumato.reporting.pictures import Axes, ChartLine, chart
+from sfumato.reporting.comparison_page import Axes, ChartLine, chart
 from sheet import Sheet
 
 LEVELS = (0.1, 0.5, 1.0, 2.0, 4.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 import sfumato as sf
 from beliefs import up
-from sfumato.reporting.pictures import Axes, ChartLine, chart
+from sfumato.reporting.comparison_page import Axes, ChartLine, chart
 from sheet import Sheet
 
 EPSILON, TRUTHS = 0.5, 200

@@ -11,17 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Alphabet, Floats, Ints
-from sfumato.auditing.attacks import (
-    JUDGES,
-    AuditCounts,
-    Conformity,
-    Guessing,
-    Judgement,
-    conformity,
-    guessing,
-    split,
-    tally,
-)
+from sfumato.auditing import attacks
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
 from sfumato.errors import ClaimError, DataError, InputError, option
@@ -146,19 +136,15 @@ def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-QUERIES = 1_000_000
-RISK = 1e-3  # of refuting a true claim, over everything an audit says
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Audit:
     """What an attack found: lower bounds beside claims, whether the answers follow the file, how well S was guessed."""
 
     records: int
     risk: float
-    judgements: tuple[Judgement, ...]
-    conformity: Conformity | None  # None when the mechanism has no weights to compare with
-    guessing: Guessing | None  # of the secret, or of the function asked for
+    judgements: tuple[attacks.Judgement, ...]
+    conformity: attacks.Conformity | None  # None when the mechanism has no weights to compare with
+    guessing: attacks.Guessing | None  # of the secret, or of the function asked for
 
     @property
     def conforms(self) -> bool:
@@ -173,7 +159,7 @@ class Audit:
 def audit(
     box: Box | Mechanism | TableLike, mechanism: Mechanism | str | os.PathLike[str] | None = None, *,
     truth: TableLike | None = None, epsilon: float | None = None, function: npt.ArrayLike | None = None,
-    records: int = QUERIES, risk: float = RISK, seed: int | None = None,
+    records: int = 1_000_000, risk: float = 1e-3, seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
 
@@ -225,25 +211,17 @@ def _claims(mechanism: Mechanism, epsilon: float | None) -> list[Claim]:
     return [Claim(claim.notion, epsilon, claim.within, claim.alpha, claim.beta)]
 
 
-def _about_secret(claim: Claim) -> bool:
-    return claim.within is not None
-
-
-def _joint(claim: Claim, mechanism: Mechanism) -> Joint | None:
-    return mechanism.joint if claim.within is None else claim.within.joint
-
-
 def _interviews(
     box: Box, mechanism: Mechanism, claims: list[Claim], records: int, rng: np.random.Generator, share: float
-) -> tuple[list[Records], list[Judgement]]:
+) -> tuple[list[Records], list[attacks.Judgement]]:
     """One interview for each way in which claims want the inputs to be drawn; claims of one way share it."""
     heard: dict[tuple[bool, bool], Records] = {}
     extra: list[Records] = []
-    judged: list[Judgement] = []
+    judged: list[attacks.Judgement] = []
     for claim in claims:
-        way = (_about_secret(claim), claim.notion in ("lip", "pml"))
+        way = (claim.within is not None, claim.notion in ("lip", "pml"))
         if way not in heard:
-            joint = _joint(claim, mechanism)
+            joint = mechanism.joint if claim.within is None else claim.within.joint
             heard[way] = asked(box, mechanism, joint, records, rng, about_secret=way[0], at_joint=way[1])
         hard = hardest(claim, mechanism)
         judged.append(_judged(claim, mechanism, heard[way], rng, share if hard is None else share / 2))
@@ -272,35 +250,34 @@ def hardest(claim: Claim, mechanism: Mechanism) -> Joint | None:
 
 def _judged(
     claim: Claim, mechanism: Mechanism, told: Records, rng: np.random.Generator, share: float
-) -> Judgement:
-    about, size = (told.secrets, mechanism.secret.size) if _about_secret(claim) else (told.inputs, mechanism.inputs)
-    halves = split(about, told.outputs, (mechanism.outputs, size), rng)
-    return JUDGES[claim.notion](AuditCounts(halves, _prior(claim, mechanism, told, size)), claim, share)
+) -> attacks.Judgement:
+    about, size = (told.secrets, mechanism.secret.size) if claim.within is not None else (told.inputs, mechanism.inputs)
+    halves = attacks.split(about, told.outputs, (mechanism.outputs, size), rng)
+    return attacks.JUDGES[claim.notion](attacks.AuditCounts(halves, _prior(claim, told, size)), claim, share)
 
 
-def _prior(claim: Claim, mechanism: Mechanism, told: Records, size: int) -> Floats | None:
+def _prior(claim: Claim, told: Records, size: int) -> Floats | None:
     """The law from which the auditor drew what the claim is about."""
     if not told.drawn:
         return None
-    joint = _joint(claim, mechanism)
-    if not _about_secret(claim):
+    if claim.within is None:
         return np.full(size, 1 / size)
-    assert joint is not None
+    joint = claim.within.joint
     p = joint.p_secret if claim.notion in ("lip", "pml") else (joint.p_secret > 0).astype(float)
     return np.asarray(p / p.sum())
 
 
-def _conformity(mechanism: Mechanism, heard: list[Records]) -> Conformity | None:
+def _conformity(mechanism: Mechanism, heard: list[Records]) -> attacks.Conformity | None:
     q = mechanism.matrix
     if q is None:
         return None
-    counts = sum(tally(r.inputs, r.outputs, (mechanism.outputs, mechanism.inputs)) for r in heard)
-    return conformity(np.asarray(counts), q)
+    counts = sum(attacks.tally(r.inputs, r.outputs, (mechanism.outputs, mechanism.inputs)) for r in heard)
+    return attacks.conformity(np.asarray(counts), q)
 
 
 def _guesses(
     mechanism: Mechanism, told: Records, function: npt.ArrayLike | None, rng: np.random.Generator, risk: float
-) -> Guessing | None:
+) -> attacks.Guessing | None:
     """How much better the secret, or f(x), is guessed with the output than without."""
     if function is None:
         if mechanism.reads != "both" and told.drawn:
@@ -311,5 +288,5 @@ def _guesses(
         if table.shape != (mechanism.inputs,) or table.min() < 0:
             raise InputError(f"function gives a whole number, zero or more, for each of {mechanism.inputs} inputs.")
         target = table[told.inputs]
-    halves = split(target, told.outputs, (mechanism.outputs, int(target.max(initial=0)) + 1), rng)
-    return guessing(halves, risk)
+    halves = attacks.split(target, told.outputs, (mechanism.outputs, int(target.max(initial=0)) + 1), rng)
+    return attacks.guessing(halves, risk)

@@ -16,11 +16,11 @@ from sfumato.certification.outward import log_up
 from sfumato.certification.proving import unlisted
 from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
-from sfumato.composing.joining import joined, shared_secret, total_levels
+from sfumato.composing.joining import factors_of, joined, shared_secret, total_levels
 from sfumato.decimals import at_most, total
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
+from sfumato.mechanism import Bundle, Claim, Mechanism, Product
 from sfumato.mechanism.file_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
@@ -282,9 +282,7 @@ def _lifted(whole: Mechanism, law: Product, release: Mechanism) -> Mechanism:
     """One release as a mechanism over all columns; as it is when it reads all of them."""
     if release.useful == whole.useful:
         return replace(release, claim=None)
-    own = tuple(whole.useful.names.index(n) for n in release.useful.names)
-    inner = release.law.parts if isinstance(release.law, Product) else (Factor(release.law, tuple(range(len(own)))),)
-    parts = tuple(Factor(p.law, tuple(own[c] for c in p.columns), p.times) for p in inner)
+    parts = tuple(factors_of(release, whole.useful.names))
     return replace(whole, law=Product(parts, release.law.rows, law.sizes), reads=release.reads, claim=None)
 
 

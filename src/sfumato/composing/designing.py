@@ -11,8 +11,7 @@ from sfumato.alphabet import Floats
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
 from sfumato.composing.answers import SECRET
-from sfumato.composing.counting import Columns, adapted
-from sfumato.composing.plans import BundlePlan, plans, turns_of, useful_of
+from sfumato.composing.plans import BundlePlan, Columns, adapted, plans, turns_of, useful_of
 from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, answered
 from sfumato.composing.tailored import ball_bundle, sealed_part, tailored, unsealed
 from sfumato.composing.trees import ModelFit, fit_of, tree_bundle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -98,18 +98,19 @@ def _counted(mechanisms: Sequence[Mechanism], names: list[str]) -> tuple[Factor,
     """The releases, equal ones once with the number of times."""
     found: dict[bytes, Factor] = {}
     written: dict[int, bytes] = {}  # laws that are the same object need not be written out to be compared
-    for m in mechanisms:
-        own = [names.index(n) for n in m.useful.names]
-        inner = m.law.parts if isinstance(m.law, Product) else (Factor(m.law, tuple(range(len(own)))),)
-        for part in inner:
-            columns = tuple(own[c] for c in part.columns)
-            if id(part.law) not in written:
-                written[id(part.law)] = msgspec.json.encode((simple_record(part.law), part.law.rows))
-            key = written[id(part.law)] + bytes(str(columns), "ascii")
-            before = found.get(key)
-            times = part.times + (0 if before is None else before.times)
-            found[key] = Factor(part.law, columns, times) if before is None else replace(before, times=times)
+    for part in (part for m in mechanisms for part in factors_of(m, names)):
+        if id(part.law) not in written:
+            written[id(part.law)] = msgspec.json.encode((simple_record(part.law), part.law.rows))
+        key = written[id(part.law)] + bytes(str(part.columns), "ascii")
+        found[key] = replace(found[key], times=found[key].times + part.times) if key in found else part
     return tuple(found.values())
+
+
+def factors_of(release: Mechanism, names: Sequence[str]) -> Iterator[Factor]:
+    """A release as factors, one or those of a product, about columns by their places among these names."""
+    own = [names.index(n) for n in release.useful.names]
+    inner = release.law.parts if isinstance(release.law, Product) else (Factor(release.law, tuple(range(len(own)))),)
+    return (replace(part, columns=tuple(own[c] for c in part.columns)) for part in inner)
 
 
 # --- what all releases about the same people allow to be inferred about each secret, whatever they are ----------------

@@ -101,59 +101,36 @@ def waves(labels: Labels, *, once: float, forever: float, kind: str = "auto") ->
         # variances of a rare label at ε: (k − 2 + e^ε)/(e^ε − 1)² of GRR and e^{ε/2}/(e^{ε/2} − 1)² of symmetric bits
         e, root = math.exp(once), math.exp(once / 2)
         kind = "grr" if (alphabet.size - 2 + e) / (e - 1) ** 2 <= root / (root - 1) ** 2 else "unary"
-    if kind not in _MAKERS:
-        raise unknown("a kind of waves", kind, ("auto", *_MAKERS))
-    return _MAKERS[kind](alphabet, once, forever)
+    if kind not in ("grr", "unary"):
+        raise unknown("a kind of waves", kind, ("auto", "grr", "unary"))
+    return _made(alphabet, once, forever, bits=kind == "unary")
 
 
-def _grr(alphabet: Alphabet, once: float, forever: float) -> Waves:
-    k = alphabet.size
-
-    def share(epsilon: float) -> float:
-        return math.exp(epsilon) / (math.exp(epsilon) + k - 1)
-
-    permanent = _sealed(_cells(k, share(forever)), alphabet, forever)
-    a, o = (float(w) / 2**HALF_BITS for w in (permanent.law.truth, permanent.law.same_secret))  # type: ignore[attr-defined]
-    wanted = (share(once) - o) / (a - o)
-
-    def again(margin: float) -> Law:
-        return _cells(k, (1 - margin) * wanted + margin / k).rounded(HALF_BITS, 0.0)
-
-    return _within(alphabet, once, permanent, again, alphabet, _through_cells)
-
-
-def _unary(alphabet: Alphabet, once: float, forever: float) -> Waves:
-    def on(epsilon: float) -> float:
-        return 1 / (1 + math.exp(-epsilon / 2))
-
-    permanent = _sealed(Unary(1, alphabet.size, on(forever), 1 - on(forever)), alphabet, forever)
-    high, low = (float(w) / 2**HALF_BITS for w in (permanent.law.on, permanent.law.off))  # type: ignore[attr-defined]
-    wanted = (on(once) - low) / (high - low)
-
-    def again(margin: float) -> Law:
-        return _cells(2, (1 - margin) * wanted + margin / 2).rounded(HALF_BITS, 0.0)
-
-    return _within(alphabet, once, permanent, again, Alphabet.named("bit", ["0", "1"]), _through_bits)
+def _made(alphabet: Alphabet, once: float, forever: float, *, bits: bool) -> Waves:
+    """A label, or every bit of one, is the truth with share 1/(1 + (k − 1)e^{−ε}), of ε/2 and two values for a bit."""
+    k, part = (2, 0.5) if bits else (alphabet.size, 1.0)
+    kept, reported = (1 / (1 + (k - 1) * math.exp(-part * x)) for x in (forever, once))
+    law: Law = Unary(1, alphabet.size, kept, 1 - kept) if bits else _cells(k, kept)
+    asked = Mechanism(law, NOBODY, alphabet, "useful", "permanent")
+    permanent, _ = seal(asked, Claim("ldp", forever), bits=HALF_BITS)
+    known = permanent.law
+    assert isinstance(known, (Unary, Cells))
+    high, low = (known.on, known.off) if isinstance(known, Unary) else (known.truth, known.same_secret)
+    a, o = (float(w) / 2**HALF_BITS for w in (high, low))
+    heard = Alphabet.named("bit", ["0", "1"]) if bits else alphabet
+    return _within(alphabet, once, permanent, (reported - o) / (a - o), heard)
 
 
 def _cells(k: int, truth: float) -> Cells:
     return Cells(1, k, truth, (1 - truth) / (k - 1), 0.0, 0.0)
 
 
-def _sealed(law: Law, alphabet: Alphabet, epsilon: float) -> Mechanism:
-    made, _ = seal(Mechanism(law, NOBODY, alphabet, "useful", "permanent"), Claim("ldp", epsilon), bits=HALF_BITS)
-    return made
-
-
-def _within(
-    alphabet: Alphabet, once: float, permanent: Mechanism, again: Callable[[float], Law], heard: Alphabet,
-    through: Callable[..., Law],
-) -> Waves:
+def _within(alphabet: Alphabet, once: float, permanent: Mechanism, share: float, heard: Alphabet) -> Waves:
     """The least fresh noise of a ladder for which one wave is proved to tell no more than `once`."""
-    claim = Claim("ldp", once)
     for margin in (0.0, *MARGINS):
-        law = again(margin)
-        one = Mechanism(through(permanent.law, law), NOBODY, alphabet, "useful", "one wave", claim)
+        law = _cells(heard.size, (1 - margin) * share + margin / heard.size).rounded(HALF_BITS, 0.0)
+        whole = _THROUGH[permanent.law.kind](permanent.law, law)
+        one = Mechanism(whole, NOBODY, alphabet, "useful", "one wave", Claim("ldp", once))
         if certificate(one, wider=False).holds:
             fresh = Mechanism(law, NOBODY, heard, "useful", "instantaneous")
             own = certificate(fresh, Claim("ldp", 0.0), wider=False).level
@@ -199,5 +176,5 @@ def _bits_ratio(w: Waves, k: int) -> Fraction:
     return Fraction(ones[on], ones[off]) * Fraction(ones[total - off], ones[total - on])
 
 
-_MAKERS: dict[str, Callable[[Alphabet, float, float], Waves]] = {"grr": _grr, "unary": _unary}
+_THROUGH: dict[str, Callable[..., Law]] = {Cells.kind: _through_cells, Unary.kind: _through_bits}
 _RATIOS: dict[str, Callable[[Waves, int], Fraction]] = {Cells.kind: _cells_ratio, Unary.kind: _bits_ratio}

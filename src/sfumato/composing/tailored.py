@@ -21,8 +21,7 @@ from sfumato.alphabet import Floats
 from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
 from sfumato.composing.answers import SECRET, Answer, best_answer
-from sfumato.composing.counting import Columns
-from sfumato.composing.plans import WORTH_FEWER, BundlePlan, turn_specs, turns_of, useful_of
+from sfumato.composing.plans import WORTH_FEWER, BundlePlan, Columns, turn_specs, turns_of, useful_of
 from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, held_effects
 from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError
@@ -240,18 +239,13 @@ def _form(plan: BundlePlan, i: int, layout: TurnLayout) -> Floats:
 # --- parts in turn that are private for every distribution whose small tables lie in confidence balls -----------------
 
 
-def each_of(confidence: float, sets: int) -> float:
-    """The confidence that each of several sets needs so that all hold together (Bonferroni).
-
-    The sets must hold theirs at every n: an asymptotic radius is least true far out in the tail, where an equal share
-    of a small risk lies. So bundles take the finite-sample balls of order 1, whose radius grows like log(sets).
-    """
-    return 1 - (1 - confidence) / sets
-
-
 def balls_around(joints: Sequence[Joint], confidence: float, sets: int) -> list[RenyiBall]:
-    """Balls that hold together with all sets that might have been chosen instead."""
-    return [RenyiBall(joint, alpha=1, confidence=each_of(confidence, sets)) for joint in joints]
+    """Balls that hold together with all sets that might have been chosen instead (Bonferroni).
+
+    They must hold theirs at every n: an asymptotic radius is least true far out in the tail, where an equal share of a
+    small risk lies. So bundles take the finite-sample balls of order 1, whose radius grows like log(sets).
+    """
+    return [RenyiBall(joint, alpha=1, confidence=1 - (1 - confidence) / sets) for joint in joints]
 
 
 def ball_bundle(

@@ -16,7 +16,7 @@ from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
 from sfumato.certification.together import bundle_certificate, level_below
 from sfumato.composing.answers import SECRET, Answer, best_answer
-from sfumato.composing.counting import Columns
+from sfumato.composing.plans import Columns
 from sfumato.composing.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
 from sfumato.composing.tailored import STRONGEST, balls_around, unsealed
 from sfumato.decimals import at_most
@@ -27,7 +27,6 @@ from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import Anything, UncertaintySet
 
 ROOM_FOR_SEALING = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
-DIVISIONS = 3  # of dividing ε anew, with what each edge was found to let through
 
 
 def tree_bundle(
@@ -49,7 +48,7 @@ def tree_bundle(
         return Bundle(tuple(parts), columns.secret, None, Promise(epsilon, model), origin)
 
     levels, _ = shares_of_epsilon(specs, layout, max(epsilon, 1e-9))
-    for _ in range(DIVISIONS if epsilon > 0 else 0):
+    for _ in range(3 if epsilon > 0 else 0):  # ε is divided anew, with what each edge was found to let through
         costs = _costs(made(levels, 1.0), (*parents, *([SECRET] if layout.with_secret else [])))
         levels = np.minimum(shares_of_epsilon(specs, layout, epsilon, costs)[0], STRONGEST)
     best, scale = greatest_scale(lambda scale: made(levels, scale), epsilon)

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from numba import njit, uint64
 
-from sfumato.alphabet import Array, Column, Ints
-from sfumato.drawing.digests import MASKS
+from sfumato.alphabet import Column, Ints
+from sfumato.drawing.randomness import MASKS
 from sfumato.drawing.sampling import GUIDE_ENTRIES, Kernel
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.law import Law, Words
@@ -20,7 +21,7 @@ from sfumato.mechanism.table import Layout, Table
 
 
 @njit(nogil=True, cache=True)
-def fill_table(codes, words, out, entries, bucket_bits, threshold_bits, bits):
+def fill_table(entries, bucket_bits, threshold_bits, bits, codes, words, out):
     """Walker's alias method: one word, one look-up."""
     within = (uint64(1) << uint64(threshold_bits)) - uint64(1)
     whole = (uint64(1) << uint64(bits)) - uint64(1)
@@ -34,7 +35,7 @@ def fill_table(codes, words, out, entries, bucket_bits, threshold_bits, bits):
 
 
 @njit(nogil=True, cache=True)
-def fill_cells(codes, words, out, useful, ends, weights, bits):
+def fill_cells(useful, ends, weights, bits, codes, words, out):
     """The word's range cut into four runs: the truth, the same secret, the same useful value, neither."""
     whole = (uint64(1) << uint64(bits)) - uint64(1)
     for i in range(len(codes)):
@@ -59,7 +60,7 @@ def fill_cells(codes, words, out, useful, ends, weights, bits):
 
 @njit(nogil=True, cache=True)
 def fill_layout(
-    codes, words, out, useful, bits, below, heights, starts, guide, guide_shift, cuts, cut_guide, cut_shift
+    useful, bits, below, heights, starts, guide, guide_shift, cuts, cut_guide, cut_shift, codes, words, out
 ):
     """The atom that holds the word, the place of the word in it, and the output at that place.
 
@@ -94,12 +95,7 @@ def fill_layout(
 
 def _table_kernel(law: Table) -> Kernel:
     table, bucket_bits, threshold_bits = law.alias
-    flat = np.ascontiguousarray(table.reshape(-1))
-
-    def run(codes: Array, words: Words, out: Array) -> None:
-        fill_table(codes, words, out, flat, bucket_bits, threshold_bits, law.bits)
-
-    return run
+    return partial(fill_table, np.ascontiguousarray(table.reshape(-1)), bucket_bits, threshold_bits, law.bits)
 
 
 def _cells_kernel(law: Cells) -> Kernel:
@@ -107,27 +103,15 @@ def _cells_kernel(law: Cells) -> Kernel:
     for i, (weight, copies) in enumerate(zip(law.four, law.copies, strict=True)):
         ends[i] = (ends[i - 1] if i else 0) + int(weight) * copies
         weights[i] = max(int(weight), 1)
-
-    def run(codes: Array, words: Words, out: Array) -> None:
-        fill_cells(codes, words, out, law.useful, ends, weights, law.bits)
-
-    return run
+    return partial(fill_cells, law.useful, ends, weights, law.bits)
 
 
 def _layout_kernel(law: Layout) -> Kernel:
     below, starts, heights = law.search
     assert law.bits is not None  # only sealed laws are drawn from
-    guide, guide_shift = _atom_guide(below, law.bits)
     cuts = np.asarray(law.cuts, np.int64)
-    cut_guide, cut_shift = _cut_guide(cuts)
-
-    def run(codes: Array, words: Words, out: Array) -> None:
-        fill_layout(
-            codes, words, out, law.useful, law.bits, below, heights, starts, guide, guide_shift, cuts, cut_guide,
-            cut_shift,
-        )
-
-    return run
+    guides = *_atom_guide(below, law.bits), cuts, *_cut_guide(cuts)
+    return partial(fill_layout, law.useful, law.bits, below, heights, starts, *guides)
 
 
 def _atom_guide(below: Ints, bits: int) -> tuple[npt.NDArray[np.int32], int]:

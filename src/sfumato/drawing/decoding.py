@@ -5,7 +5,6 @@ It sees outputs only, so it costs no privacy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -217,21 +216,10 @@ class Drawer:
 
     @classmethod
     def of(cls, made: Mechanism | Bundle, decode: str, seed: int | None) -> Drawer:
-        stream = Stream.of(seed)
-        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
-        return cls(reading(made), sampler, decoder(made, decode, stream), stream)
+        stream, read = Stream.of(seed), reading(made)
+        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream, read)
+        return cls(read, sampler, decoder(made, decode, stream), stream)
 
     def arrays(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> list[pa.Array]:
         """Columns of answers to records whose columns have these codes; `memo` remembers them by `people`."""
-        if isinstance(self.sampler, BundleSampler):
-            return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)
-        return self.decoder.arrays(self.sampler.answers(self._inputs(codes), first_row, memo, people), first_row)
-
-    def _inputs(self, codes: ColumnCodes) -> Array:
-        """Input codes x = s·|U| + u, narrow where they fit."""
-        wide = math.prod(c.size for c in self.reading) > np.iinfo(np.int32).max
-        kind = np.int64 if wide else np.int32
-        total: Array = codes[self.reading[0].name].astype(kind, copy=False)
-        for column in self.reading[1:]:
-            total = total * kind(column.size) + codes[column.name]
-        return total
+        return self.decoder.arrays(self.sampler.answers(codes, first_row, memo, people), first_row)

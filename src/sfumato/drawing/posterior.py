@@ -190,12 +190,8 @@ def _prior(mechanism: Mechanism) -> Floats:
 
 def _listed(mechanism: Mechanism) -> Floats | None:
     """P(x|y) as [y, x], the prior where y never occurs; None when that is too much to list."""
-    if mechanism.outputs * mechanism.inputs > CHANNEL:
-        return None
-    q, p = mechanism.matrix, _prior(mechanism)
-    if q is None:
-        return None
-    return inverted_law(q, p)
+    q = mechanism.matrix if mechanism.outputs * mechanism.inputs <= CHANNEL else None
+    return None if q is None else inverted_law(q, _prior(mechanism))
 
 
 def inverted_law(q: Floats, p: Floats) -> Floats:

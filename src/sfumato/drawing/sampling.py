@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato import drawing
-from sfumato.alphabet import Array, Ints
+from sfumato.alphabet import Array, Column, Ints
 from sfumato.drawing.randomness import Lane, Memo, WordSource
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.cells import Cells, Constant
@@ -128,11 +129,11 @@ ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
 
 @dataclass(slots=True)
 class Sampler:
-    """Draws of one law from one lane of a stream."""
+    """Draws of one law from the words of a stream."""
 
     law: Law
     stream: WordSource
-    lane: int = Lane.DRAW()
+    reading: Sequence[Column] = ()  # in the order of the input code, for `answers`
     kernel: Kernel = field(init=False)
     compiled: bool = field(init=False, default=False)
 
@@ -153,7 +154,7 @@ class Sampler:
         width, out = self.law.words, self._room(len(codes))
         rows = max(1, CHUNK_WORDS // width)
         buffer = np.empty(min(rows, max(len(codes), 1)) * width, np.uint64)
-        fill = self.stream.reader(first_row * width, lane=self.lane)
+        fill = self.stream.reader(first_row * width, lane=Lane.DRAW())
         for start in range(0, len(codes), rows):
             part = codes[start : start + rows]
             words = buffer[: len(part) * width]
@@ -161,11 +162,12 @@ class Sampler:
             self.kernel(part, words, out[start : start + rows])
         return out
 
-    def answers(self, codes: Array, first_row: int, memo: Memo | None, people: pa.Array | None) -> Ints:
+    def answers(self, codes: ColumnCodes, first_row: int, memo: Memo | None, people: pa.Array | None) -> Ints:
         """Outputs that are drawn; or remembered, by words that follow from the person and the input."""
+        inputs = input_codes(self.reading, codes)
         if memo is None or people is None:
-            return self.draw(codes, first_row)
-        return self.drawn(codes, memo.words(people, codes, self.law.words, first_row))
+            return self.draw(inputs, first_row)
+        return self.drawn(inputs, memo.words(people, inputs, self.law.words, first_row))
 
     def drawn(self, codes: Array, words: Words) -> Ints:
         """Outputs for given words [i·w]."""
@@ -266,12 +268,17 @@ class BundleSampler:
             words[1][at] = own_words(i, at)
         return self.drawn(codes, words)
 
-    def _input(self, part: int, codes: ColumnCodes, at: Rows) -> npt.NDArray[np.int32]:
-        first, *others = self.bundle.reading(self.bundle.parts[part])
-        total = codes[first.name][at]
-        for column in others:
-            total = total * np.int32(column.size) + codes[column.name][at]
-        return total
+    def _input(self, part: int, codes: ColumnCodes, at: Rows) -> Array:
+        return input_codes(self.bundle.reading(self.bundle.parts[part]), codes, at)
+
+
+def input_codes(columns: Sequence[Column], codes: ColumnCodes, at: Rows = slice(None)) -> Array:
+    """Input codes of some columns in row-major order, x = s·|U| + u, narrow where they fit."""
+    kind = np.int64 if math.prod(c.size for c in columns) > np.iinfo(np.int32).max else np.int32
+    total: Array = codes[columns[0].name][at].astype(kind, copy=False)
+    for column in columns[1:]:
+        total = total * kind(column.size) + codes[column.name][at]
+    return total
 
 
 def words_of(bundle: Bundle) -> int:

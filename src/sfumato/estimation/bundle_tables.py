@@ -1,4 +1,9 @@
-"""Estimates from the answers of a bundle: every table of one and two columns, and what they will be worth."""
+"""Estimates from the answers of a bundle: every table of one and two columns, and what they will be worth.
+
+A score L(t, y) of a part has E[L(t, Y) | x] = 1{x_T = t}: it is unbiased for every record, so its mean over rows
+estimates the table of the columns T whatever their distribution. Parts have independent noise, so products of the
+scores of two parts estimate tables across them, again whatever the dependence of the columns.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,23 +22,115 @@ from sfumato.alphabet import Column, Floats
 from sfumato.composing.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
+from sfumato.estimation import inversion as inverting
+from sfumato.estimation.estimates import spread, spread_untouched
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
-from sfumato.estimation.inversion import DenseInversion, Inversion, on_simplex, sidak
+from sfumato.estimation.inversion import DenseInversion, Inversion, PairInversion, PooledInversion, on_simplex, sums
 from sfumato.estimation.models import prior
-from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.tables import TableEstimate
-from sfumato.estimation.tally import manifest_beside
-from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
+from sfumato.estimation.tally import check_manifest, counted_answers
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle import ANSWER, TURN
+from sfumato.mechanism.law import told_apart
 from sfumato.sources import open_source
-from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.sources.source import TableLike
 
-REDRAWN = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 FALSE_TIES = 0.05  # the chance that the model ties any two columns by noise alone
+NO_PROJECTOR = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The unbiased scores of one part for all of its inputs, from which those of any of its columns follow."""
+
+    columns: tuple[Column, ...]  # of the input, in code order
+    left: Floats  # L[x, y]
+    seen: Floats  # projector on the row space of Q
+    expected: Floats  # P(y) at the design distribution
+    effects: dict[tuple[str, ...], Effect] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, part: Mechanism, columns: Sequence[Column]) -> Scores:
+        q = part.matrix
+        if q is None:
+            raise InputError(f"a part with {part.outputs:,} outputs for {part.inputs:,} inputs is too large to invert.")
+        p = prior(part)
+        f = q @ p
+        made = DenseInversion.of(q, f, 1, (part.inputs,), p)
+        return cls(tuple(columns), made.left, made.seen, f)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {c.name: c.size for c in self.columns}
+
+    def table(self, wanted: Sequence[str], f: Floats, n: int) -> DenseInversion:
+        """The table of some of the columns from the frequencies f of the outputs among n rows."""
+        m, shape = sums(self.columns, wanted), tuple(self.sizes[name] for name in wanted)
+        return DenseInversion(m @ self.left, f, n, shape, m @ self.seen, m)
+
+    def effect(self, wanted: tuple[str, ...]) -> Effect:
+        """The effect of some of the columns: their table less what fewer of them say of it."""
+        if wanted not in self.effects:
+            m = inverting.centred(sums(self.columns, wanted), [self.sizes[name] for name in wanted])
+            outside, size = np.linalg.norm(m - m @ self.seen), np.linalg.norm(m)
+            scores = m @ self.left
+            moment = float((scores**2 @ self.expected).sum())
+            self.effects[wanted] = Effect(scores, moment, bool(outside <= inverting.IDENTIFIED * size) and moment > 0)
+        return self.effects[wanted]
+
+    def moment(self, wanted: Sequence[str]) -> float:
+        """Σ_t E L(t, Y)² at the design distribution: known before any row is seen."""
+        scores = sums(self.columns, wanted) @ self.left
+        return float((scores**2 @ self.expected).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """The scores of a part for the effect of some columns alone, and what they cost."""
+
+    scores: Floats  # [t, y]
+    moment: float  # Σ_t E score² at the design distribution: known before any row is seen
+    known: bool
+
+
+def pooled(
+    sizes: Mapping[str, int], names: Sequence[str], seen: Sequence[tuple[Scores, Floats, int]]
+) -> PooledInversion:
+    """The table of some columns from several parts with the frequencies of their outputs and their rows.
+
+    Each effect is a mean with weights n / moment: turns do not look at records, so nor do the weights, and the
+    estimate is unbiased whatever the distribution. It is generalised least squares onto tables that agree, under the
+    covariance that is expected: at the even distribution the noise of GRR and SRR is isotropic on every effect, that of
+    blocks nearly (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
+    """
+    shape = [sizes[name] for name in names]
+    lefts: dict[int, Floats] = {}
+    known = True
+    for effect in (x for k in range(1, len(names) + 1) for x in combinations(names, k)):
+        about = [(i, s.effect(effect)) for i, (s, _, n) in enumerate(seen) if n and set(effect) <= set(s.sizes)]
+        told = {i: e for i, e in about if e.known}
+        total = sum(seen[i][2] / e.moment for i, e in told.items())
+        known &= total > 0 or math.prod(sizes[c] - 1 for c in effect) == 0
+        for i, e in told.items():
+            left = e.scores * (seen[i][2] / e.moment / total)
+            lefts[i] = lefts.get(i, 0.0) + _in_cells(left, names.index(effect[0]), shape)
+    parts = [DenseInversion(x, *seen[i][1:], (len(x),), NO_PROJECTOR, NO_PROJECTOR) for i, x in lefts.items()]
+    return PooledInversion(tuple(parts), np.full(math.prod(shape), known))
+
+
+def _in_cells(left: Floats, at: int, shape: Sequence[int]) -> Floats:
+    """Scores of the effect of one column of a table as scores of its cells, in which all with a value of it share."""
+    if len(left) == math.prod(shape):
+        return left
+    return np.asarray(left[np.indices(shape)[at].ravel()] * (len(left) / math.prod(shape)))
+
+
+def alike(one: Mechanism, other: Mechanism) -> bool:
+    """Whether two parts have the same law and the same design distribution, so that their scores are the same."""
+    return told_apart(one.law) == told_apart(other.law) and bool(np.array_equal(prior(one), prior(other)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +210,13 @@ class BundleEstimate:
         return fitted(list(self.columns.values()), self._placed([*alone, *tied]))
 
     def query(
-        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = REDRAWN, seed: int = 0
+        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = 60, seed: int = 0
     ) -> tuple[float, float, float]:
         """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
 
         The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again, and
-        its width is Student's, for as many draws. It holds as far as the model does, which ties columns by two and
-        three: more are taken to be no closer.
+        its width is Student's, for as many draws (of 60 it is known to 9 %). It holds as far as the model does, which
+        ties columns by two and three: more are taken to be no closer.
         """
         if not 0 < level < 1:
             raise InputError("the level must lie strictly between 0 and 1", value=level)
@@ -220,66 +317,17 @@ def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
 def estimate_bundle(source: TableLike, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
     """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
     opened = open_source(source).verbatim()
-    manifest = manifest_beside(opened)
-    if manifest is not None and manifest.mechanism != bundle.checksum:
-        raise InputError(
-            "the table was released with another mechanism than this bundle (their checksums differ)",
-            next="Load the file that was written with it.",
-        )
-    names = [part_name(part) for part in bundle.parts] if bundle.turns is None else [TURN, ANSWER]
-    return from_answers(opened.batches(names), bundle, project=project)
+    check_manifest(opened, bundle)
+    names = bundle.names if bundle.turns is None else (TURN, ANSWER)
+    return from_answers(opened.batches(list(names)), bundle, project=project)
 
 
 def from_answers(batches: Iterable[pa.RecordBatch], bundle: Bundle, *, project: bool = True) -> BundleEstimate:
     """The same from answers as they come."""
-    written = [_written(part_name(part), answer_labels(part), bundle.reading(part)) for part in bundle.parts]
-    counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(batches, bundle, written)
+    counts, n = counted_answers(batches, bundle)
     if n == 0:
         raise InputError("there are no released rows to estimate from.")
     return BundleEstimate(bundle, n, project, counts)
-
-
-def _written(name: str, labels: Sequence[str | None], reading: Sequence[Column]) -> Column:
-    """The column that a part's answers were written into: spelled as the column was, when they are its labels."""
-    if len(reading) == 1 and reading[0].labels == tuple(labels):
-        return replace(reading[0], name=name, cuts=None, other=None)
-    return Column(name, tuple(labels))
-
-
-Counts = tuple[dict[tuple[int, ...], Floats], int]
-
-
-def _counted_together(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
-    keys = [key for k in (1, 2) for key in combinations(range(len(written)), k)]
-    shapes = {key: [written[i].size for i in key] for key in keys}
-    if sum(map(math.prod, shapes.values())) > 2 * LISTED:
-        raise InputError("the parts have too many outputs to count every two of them together.")
-    totals: dict[tuple[int, ...], Floats] = {key: np.zeros(math.prod(shape)) for key, shape in shapes.items()}
-    rows = 0
-    for batch in batches:
-        codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
-        rows += batch.num_rows
-        for key, total in totals.items():
-            at = codes[key[0]] if len(key) == 1 else codes[key[0]] * written[key[1]].size + codes[key[1]]
-            total += np.bincount(at, minlength=len(total))
-    return {key: total.reshape(shapes[key]) for key, total in totals.items()}, rows
-
-
-def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
-    turns = Column(TURN, bundle.names)
-    totals: dict[tuple[int, ...], Floats] = {(i,): np.zeros(c.size) for i, c in enumerate(written)}
-    rows = 0
-    for batch in batches:
-        turn = turns.encode(batch.column(TURN), first_row=rows)
-        order = np.argsort(turn, kind="stable")
-        answers = batch.column(ANSWER).take(pa.array(order))
-        ends = np.searchsorted(turn[order], np.arange(len(written) + 1))
-        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
-            if start < stop:
-                codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
-                totals[i,] += np.bincount(codes, minlength=written[i].size)
-        rows += batch.num_rows
-    return totals, rows
 
 
 def _student(freedom: int, level: float) -> float:
@@ -289,7 +337,7 @@ def _student(freedom: int, level: float) -> float:
     >>> round(_student(50, 0.95), 4), round(_student(20, 0.95), 3)
     (2.0086, 2.086)
     """
-    z = sidak(1, level)
+    z = inverting.sidak(1, level)
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3
@@ -311,11 +359,7 @@ def prospects(bundle: Bundle, n: int) -> Foreseen:
 
 
 def _part(expected: BundleEstimate, names: tuple[str, ...]) -> ForeseenPart:
-    table = expected.table(*names)
-    p, title = table.raw.ravel(), " × ".join(names)
-    if not table.identified:
-        return ForeseenPart(title, p.size, math.inf, 0.0)
-    spread = float(np.mean(table.inversion.variance))
-    plain = float(np.mean(np.maximum(p * (1 - p), 0.0)))
-    rows = min(plain / spread, float(expected.n)) if spread else float(expected.n)
-    return ForeseenPart(title, p.size, 100 * Z95 * math.sqrt(spread), rows)
+    table, n = expected.table(*names), expected.n
+    error, plain = spread(table.inversion), spread_untouched(table.raw, n)
+    rows = min(n * (plain / error) ** 2, float(n)) if error else float(n)
+    return ForeseenPart(" × ".join(names), table.p.size, 100 * Z95 * error, rows)

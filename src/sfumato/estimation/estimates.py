@@ -112,12 +112,18 @@ def foreseen_errors(mechanism: Mechanism, joint: Joint, n: int, decode: str = "s
     whole = foreseen(mechanism, joint, n, decode)
     if whole is None:
         return (None, None)
-    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
-    return secret, _spread(whole.marginal(1))
+    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else spread(whole.marginal(0))
+    return secret, spread(whole.marginal(1))
 
 
-def _spread(side: Inversion) -> float:
+def spread(side: Inversion) -> float:
+    """The root mean square standard error of shares; ∞ where the rows do not fix them."""
     return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
+
+
+def spread_untouched(p: Floats, n: int) -> float:
+    """The same without any protection, from p(1 − p)/n."""
+    return float(np.sqrt(np.maximum(p * (1 - p), 0.0).mean() / n))
 
 
 METHODS = ("auto", "inverse", "em")
@@ -323,12 +329,10 @@ class Bounds:
     n: int
 
     def interval(self, sums: Floats, level: float, shown: Floats) -> tuple[Floats, Floats]:
-        """(low, high) of each row of `sums`[i, x] around what is shown; [0, 1] when there are too many or no p
-        agrees."""
+        """(low, high) of each row of `sums`[i, x] around what is shown; [0, 1] if they are too many or no p agrees."""
         low, high = np.zeros(len(sums)), np.ones(len(sums))
-        if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
+        if len(sums) > FUNCTIONALS:
             return low, high
-
         eye = np.eye(len(self.f))
         outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye)
         least, most = simultaneous(outputs, level, self.f)

@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.scores import PairInversion, centred
+from sfumato.estimation.inversion import Inversion, PairInversion, centred
 from sfumato.joint import entropy
 from sfumato.libraries import scipy
 from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE, TABLE
@@ -220,20 +219,17 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
 # --- estimated tables as margins of one distribution: shares from 0 on, the same wherever a column occurs -------------
 
 
-
-
 def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
     """The table of two columns whose own shares are known: nearest to the estimate, with these margins, none below 0.
 
     What the columns have to do with each other is drawn towards independence by as much as noise explains (`kept`):
     where it explains all of it, they are shown as independent.
     """
-    shape = (len(first), len(second))
-    raw, even = inversion.raw.reshape(shape), np.outer(first, second)
+    even = np.outer(first, second)
     if not inversion.identified.all():
         return even
-    told = centred(raw - even, shape)
-    return _with_margins(even + kept(noise_of(inversion, told), told) * told, first, second)
+    told, noise = _interaction(inversion, even)
+    return _with_margins(even + kept(noise, told) * told, first, second)
 
 
 def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
@@ -242,11 +238,10 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
     ‖x‖² of normal x with covariance Σ is about tr Σ²/tr Σ times χ² with (tr Σ)²/tr Σ² degrees of freedom
     [Satterthwaite 1946]. 0 where Σ is too large to be listed: nothing is put down to noise then.
     """
-    shape = (len(first), len(second))
     if not inversion.identified.all():
         return 1.0
-    told = centred(inversion.raw.reshape(shape) - np.outer(first, second), shape)
-    if (noise := noise_of(inversion, told)) is None:
+    told, noise = _interaction(inversion, np.outer(first, second))
+    if noise is None:
         return 0.0
     total, squared = float(np.trace(noise)), float((noise**2).sum())
     if squared <= 0:
@@ -254,13 +249,13 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
     return float(scipy.special.chdtrc(total**2 / squared, float((told**2).sum()) * total / squared))
 
 
-def noise_of(inversion: Inversion, told: Floats) -> Floats | None:
-    """The covariance of an interaction; None where it is too large to be listed."""
-    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED:
-        return None
-    if told.size > SQUARE:
-        return None
-    return centred(centred(inversion.covariance(), told.shape).T, told.shape)
+def _interaction(inversion: Inversion, even: Floats) -> tuple[Floats, Floats | None]:
+    """What two columns have to do with each other, and its covariance; None where that is too large to be listed."""
+    told = centred(inversion.raw.reshape(even.shape) - even, even.shape)
+    wide = isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED
+    if wide or told.size > SQUARE:
+        return told, None
+    return told, centred(centred(inversion.covariance(), told.shape).T, told.shape)
 
 
 def kept(noise: Floats | None, told: Floats) -> float:

@@ -4,6 +4,7 @@ intervals that hold for all cells at once."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -12,10 +13,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
-from sfumato.tolerances import LISTED, RANK, SEED, SLIP
+from sfumato.tolerances import RANK, SEED, SLIP
 
 
 def on_simplex(raw: Floats) -> Floats:
@@ -60,9 +61,6 @@ class Inversion(Protocol):
     def identified(self) -> Mask:
         """Cells whose probability the mechanism reveals at all."""
 
-    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        """Gaussian draws [i, cell] with the covariance of the raw values."""
-
     def covariance(self) -> Floats:
         """Covariance [cell, cell] of the raw values."""
 
@@ -74,8 +72,11 @@ class LawInversion(Inversion, Protocol):
     def rank(self) -> int:
         """Dimension of what is revealed, the total included."""
 
-    def marginal(self, axis: int) -> Inversion:
+    def marginal(self, axis: int) -> LawInversion:
         """The same for the sums over the other axis: axis 0 keeps s, axis 1 keeps u."""
+
+    def summed(self, m: Floats, shape: tuple[int, ...]) -> LawInversion:
+        """M p̂ with everything that is known of it, for M[t, x] that adds up each cell x once."""
 
 
 def sides(r: int, k: int) -> tuple[Floats, Floats]:
@@ -83,11 +84,21 @@ def sides(r: int, k: int) -> tuple[Floats, Floats]:
     return np.repeat(np.eye(r), k, axis=1), np.tile(np.eye(k), r)
 
 
-def multinomial_deviations(f: Floats, n: int, rng: np.random.Generator, draws: int) -> Floats:
-    """Gaussian draws [i, y] with the covariance (diag f − f fᵀ)/n of multinomial frequencies."""
-    root = np.sqrt(np.maximum(f, 0.0))
-    noise = rng.standard_normal((draws, f.size)) * root
-    return np.asarray((noise - noise.sum(1, keepdims=True) * f) / np.sqrt(n))
+def sums(columns: Sequence[Column], wanted: Sequence[str]) -> Floats:
+    """[t, x]: which cell of the wanted columns each joint code of `columns` lies in."""
+    place = {c.name: i for i, c in enumerate(columns)}
+    axes, sizes = [place[name] for name in wanted], [c.size for c in columns]
+    kept = [sizes[axis] for axis in axes]
+    at = np.ravel_multi_index(tuple(np.indices(sizes)[axes]), kept).ravel()
+    return np.asarray(np.arange(math.prod(kept))[:, None] == at, float)
+
+
+def centred(table: Floats, shape: Sequence[int]) -> Floats:
+    """Along every axis of the table less its mean: what the columns together say beyond fewer of them. [t, …]"""
+    out = table.reshape(*shape, -1)
+    for axis in range(len(shape)):
+        out = out - out.mean(axis, keepdims=True)
+    return np.asarray(out.reshape(table.shape))
 
 
 IDENTIFIED = 1e-6  # the share of a cell's indicator that may lie outside the row space of Q
@@ -141,9 +152,6 @@ class DenseInversion:
         outside = np.linalg.norm(self.cells - self.seen, axis=1)
         return np.asarray(outside <= IDENTIFIED * np.linalg.norm(self.cells, axis=1)).reshape(self.shape)
 
-    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        return np.asarray(multinomial_deviations(self.f, self.n, rng, draws) @ self.left.T)
-
     def covariance(self) -> Floats:
         return np.asarray((self._centred * self.f) @ self._centred.T / self.n)
 
@@ -196,10 +204,6 @@ class BitsInversion:
     def identified(self) -> Mask:
         return np.full(self.raw.shape, self.step > 0 or self.raw.size == 1)
 
-    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        own = rng.standard_normal((draws, self.p.size)) * np.sqrt(self.noise.ravel() / self.n)
-        return multinomial_deviations(self.p.ravel(), self.n, rng, draws) + own
-
     def covariance(self) -> Floats:
         p = self.p.ravel()
         return (np.diag(p + self.noise.ravel()) - np.outer(p, p)) / self.n
@@ -212,20 +216,83 @@ class BitsInversion:
         raw, p, noise = (x.sum(1 - axis) if x.ndim == 2 else x for x in (self.raw, self.p, self.noise))
         return BitsInversion(raw, p, noise, self.n, self.step)
 
+    def summed(self, m: Floats, shape: tuple[int, ...]) -> BitsInversion:
+        raw, p, noise = ((m @ x.ravel()).reshape(shape) for x in (self.raw, self.p, self.noise))
+        return BitsInversion(raw, p, noise, self.n, self.step)
+
+
+# --- tables across the parts of a bundle, or from several of them ----------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairInversion:
+    """A table across two parts: the mean of products of scores, from the joint frequencies f[y, y'] of their outputs.
+
+    p̂ = A f Bᵀ; Var = (A² f (B²)ᵀ − p̂²)/n.
+    """
+
+    a: Floats  # [t, y]
+    b: Floats
+    f: Floats  # [y, y']
+    n: int
+    identified: Mask
+
+    @classmethod
+    def of(cls, first: DenseInversion, second: DenseInversion, f: Floats, n: int) -> PairInversion:
+        return cls(first.left, second.left, f, n, np.logical_and.outer(first.identified, second.identified))
+
+    @property
+    def raw(self) -> Floats:
+        return np.asarray(self.a @ self.f @ self.b.T)
+
+    @property
+    def variance(self) -> Floats:
+        return np.maximum(self.a**2 @ self.f @ (self.b**2).T - self.raw**2, 0.0) / self.n
+
+    @property
+    def jump(self) -> Floats:
+        """At most: the product of the largest scores, and the value itself."""
+        return np.asarray((np.outer(np.abs(self.a).max(1), np.abs(self.b).max(1)) + np.abs(self.raw)) / self.n)
+
+    def covariance(self) -> Floats:
+        left = np.kron(self.a, self.b) - self.raw.reshape(-1, 1)
+        return np.asarray((left * self.f.ravel()) @ left.T / self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledInversion:
+    """A table from parts that different rows answered: an even table, and the effects that each part tells of it.
+
+    A table is 1/K and the effects of its columns and of their interaction, which do not overlap: sums over a column
+    leave those of the others as they are. Each effect is a mean over the parts that tell it (`pooled`), so that two
+    tables have the same effects of a column they share, and agree on it.
+    """
+
+    parts: tuple[DenseInversion, ...]  # what each tells of every cell
+    identified: Mask
+
+    @property
+    def raw(self) -> Floats:
+        even = np.full(self.identified.size, 1 / self.identified.size)
+        return np.asarray(sum((p.raw for p in self.parts), even))
+
+    @property
+    def variance(self) -> Floats:
+        return np.asarray(sum((p.variance for p in self.parts), np.zeros(self.identified.size)))
+
+    @property
+    def jump(self) -> Floats:
+        """Each row answers one part."""
+        return np.asarray(np.max([p.jump for p in self.parts] or [np.zeros(self.identified.size)], axis=0))
+
+    def covariance(self) -> Floats:
+        return np.asarray(sum((p.covariance() for p in self.parts), np.zeros((self.identified.size,) * 2)))
+
 
 # --- intervals that hold for all cells of a table at once -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """Draws of the Gaussian maximum, by which intervals hold at once."""
-
-    draws: int = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
-    fewest: int = 1000
-    factored: int = 400  # cells up to which the covariance is factored once instead of being applied to every draw
-
-
-SIMULATED = Simulated()
+SIMULATED = 400  # cells up to which the maximum is simulated: of more, Šidák's bound is no wider
 
 
 def critical(inversion: Inversion, level: float) -> float:
@@ -234,20 +301,10 @@ def critical(inversion: Inversion, level: float) -> float:
     The quantile of max |Z| under the estimate's own correlations, by simulation; for large tables, and where the
     level lies beyond what so many draws can tell, Šidák's bound for every correlation.
     """
-    sd = np.sqrt(inversion.variance.ravel())
-    cells = int(inversion.identified.sum())
-    draws = min(SIMULATED.draws, 2 * LISTED // max(sd.size, 1))
-    shown = inversion.identified.ravel() & (sd > 0)
-    if draws < SIMULATED.fewest or not shown.any():  # rows that are all alike show no spread, and are no certainty
-        return sidak(cells, level)
-    if sd.size <= SIMULATED.factored:
-        return largest(inversion.covariance()[np.ix_(shown, shown)], level, draws)
-    return _quantile(inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown], level)
-
-
-def largest(covariance: Floats, level: float, draws: int = SIMULATED.draws) -> float:
-    """The quantile of the largest |Z| of Gaussian numbers with these correlations, by simulation."""
-    return _quantile(correlated(covariance, draws), level)
+    shown = (inversion.identified & (inversion.variance > 0)).ravel()
+    if shown.size > SIMULATED or not shown.any():  # rows that are all alike show no spread, and are no certainty
+        return sidak(int(inversion.identified.sum()), level)
+    return largest(inversion.covariance()[np.ix_(shown, shown)], level)
 
 
 def sidak(cells: int, level: float) -> float:
@@ -256,22 +313,20 @@ def sidak(cells: int, level: float) -> float:
     return -NormalDist().inv_cdf(tail)
 
 
-def _quantile(z: Floats, level: float) -> float:
-    """Of the largest |z[i, cell]| of each draw, on the wide side of what the simulation leaves in doubt."""
+def largest(covariance: Floats, level: float) -> float:
+    """The quantile of the largest |Z| of Gaussian numbers with these correlations, by simulation; on the wide side of
+    what that leaves in doubt."""
+    sd = np.sqrt(np.diag(covariance))
+    values, vectors = np.linalg.eigh(covariance / np.outer(sd, sd))
+    z = _noise(len(sd)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
     ordered, doubt = np.sort(np.abs(z).max(1)), 2 * np.sqrt(level * (1 - level) / len(z))
-    place, most = math.ceil((level + doubt) * len(z)), sidak(z.shape[1], level)
+    place, most = math.ceil((level + doubt) * len(z)), sidak(len(sd), level)
     return min(float(ordered[place]), most) if place < len(z) else most
 
 
-def correlated(covariance: Floats, draws: int) -> Floats:
-    """Gaussian draws [i, cell] with unit variances and the correlations of a covariance."""
-    sd = np.sqrt(np.diag(covariance))
-    values, vectors = np.linalg.eigh(covariance / np.outer(sd, sd))
-    return np.asarray(_noise(draws, len(sd)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
-
-
 @lru_cache(maxsize=4)
-def _noise(draws: int, size: int) -> Floats:
+def _noise(size: int, draws: int = 4000) -> Floats:
+    """Normal draws; of so many the quantile's own error is 0.3 % of coverage."""
     return np.random.default_rng(SEED).standard_normal((draws, size))
 
 

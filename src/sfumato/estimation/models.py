@@ -12,14 +12,7 @@ from sfumato import drawing
 from sfumato.alphabet import Floats, Ints
 from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import (
-    BitsInversion,
-    DenseInversion,
-    Inversion,
-    LawInversion,
-    Mask,
-    multinomial_deviations,
-)
+from sfumato.estimation.inversion import BitsInversion, DenseInversion, LawInversion, Mask
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.tolerances import SLIP, SQUARE
 
@@ -161,10 +154,6 @@ class CellsInversion:
     def identified(self) -> Mask:
         return np.full(self.raw.shape, self.rank == self.f.size)
 
-    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        noise = multinomial_deviations(self.f.ravel(), self.n, rng, draws)
-        return self.inverse.apply(noise.reshape(draws, *self.f.shape)).reshape(draws, -1)
-
     def covariance(self) -> Floats:
         return self.listed().covariance()
 
@@ -184,6 +173,14 @@ class CellsInversion:
             return CellsInversion(Cells(r, 1, own, 0, other, 0, law.bits), self.f.sum(1, keepdims=True), self.n, 0)
         own, other = law.truth + (r - 1) * law.same_useful, law.same_secret + (r - 1) * law.neither
         return CellsInversion(Cells(1, k, own, other, 0, 0, law.bits), self.f.sum(0, keepdims=True), self.n, 1)
+
+    def summed(self, m: Floats, shape: tuple[int, ...]) -> DenseInversion:
+        if self.f.size > SQUARE:
+            raise InputError(
+                f"tables of some columns of {self.f.size:,} cells are too large to sum up",
+                next="Use .secret and .useful, or design for fewer columns.",
+            )
+        return self.listed().summed(m, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,54 +258,3 @@ def model_of(mechanism: Mechanism, decode: str = "symbols") -> Model:
             "matrix is too large to invert", next="Group rare labels before designing.",
         )
     return listed(mechanism, q)
-
-
-# --- sums of what was inverted ----------------------------------------------------------------------------------------
-
-
-def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion:
-    """M p̂ with everything that is known of it, for M[t, x] over the cells x of the inversion."""
-    if isinstance(inversion, CellsInversion):
-        if inversion.f.size > SQUARE:
-            raise InputError(
-                f"tables of some columns of {inversion.f.size:,} cells are too large to sum up",
-                next="Use .secret and .useful, or design for fewer columns.",
-            )
-        inversion = inversion.listed()
-    if isinstance(inversion, DenseInversion):
-        return inversion.summed(m, shape)
-    if isinstance(inversion, BitsInversion) and np.all(m.sum(0) <= 1):  # sums of different bits
-        raw, p, noise = ((m @ x.ravel()).reshape(shape) for x in (inversion.raw, inversion.p, inversion.noise))
-        return BitsInversion(raw, p, noise, inversion.n, inversion.step)
-    return SummedInversion(inversion, m, shape)
-
-
-@dataclass(frozen=True, eq=False)
-class SummedInversion:
-    """Sums of an inversion that has no closer form; the jump of a sum is at most the sum of the jumps."""
-    inner: Inversion
-    m: Floats
-    shape: tuple[int, ...]
-
-    @property
-    def raw(self) -> Floats:
-        return np.asarray(self.m @ self.inner.raw.ravel()).reshape(self.shape)
-
-    @property
-    def variance(self) -> Floats:
-        return np.maximum(np.diag(self.covariance()), 0.0).reshape(self.shape)
-
-    @property
-    def jump(self) -> Floats:
-        return np.asarray(np.abs(self.m) @ self.inner.jump.ravel()).reshape(self.shape)
-
-    @property
-    def identified(self) -> Mask:
-        lost = ~self.inner.identified.ravel()
-        return np.asarray((self.m != 0)[:, lost].sum(1) == 0).reshape(self.shape)
-
-    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        return np.asarray(self.inner.deviations(rng, draws) @ self.m.T)
-
-    def covariance(self) -> Floats:
-        return np.asarray(self.m @ self.inner.covariance() @ self.m.T)

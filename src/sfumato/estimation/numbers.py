@@ -12,7 +12,6 @@ from sfumato import designers
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError
 from sfumato.estimation.inversion import largest, on_simplex
-from sfumato.estimation.models import summed
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tables import Figures, Linear, TableEstimate, text_of
 from sfumato.tolerances import SLIP
@@ -67,8 +66,8 @@ def numbers(
     span, start = float(np.ptp(given)) or 1.0, float(given.min())
     (unit,) = _functionals(side, ((given - start) / span)[None, :], level)
     mean = Figure(*(start + span * x for x in (unit.estimate, unit.low, unit.high)))
-    bins = (Figure(*map(float, x)) for x in zip(side.p, *side.interval(level), strict=True))
-    return Numbers(given, mean, _quantiles(side, given, quantiles, level), tuple(bins))
+    bins = tuple(Figure(*map(float, x)) for x in zip(side.p, *side.interval(level), strict=True))
+    return Numbers(given, mean, _quantiles(side, given, quantiles, level), bins)
 
 
 def _quantiles(side: Marginal, values: Floats, wanted: Sequence[float], level: float) -> dict[float, Figure]:
@@ -145,12 +144,6 @@ class Regression:
         return f"<Regression of {self.outcome} = {self.value}>\n{self.effects()!r}"
 
 
-def _either(values: int, code: int, k: int) -> Floats:
-    """Sums of a table's cells, the outcome first: the outcome and not, for each of k combinations of other columns."""
-    chosen = np.eye(values)[code]
-    return np.kron([chosen, 1 - chosen], np.eye(k))
-
-
 def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     """The logistic regression of the table's first column (being `value`, or not) on all its other columns.
 
@@ -162,11 +155,11 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
     if not columns:
         raise InputError("a regression needs one column or more to explain the outcome with.")
     chosen = _second(outcome) if value is None else value
-    code = outcome.code(chosen)
+    either = np.eye(outcome.size)[outcome.code(chosen)]
     if not table.identified:
         raise InputError("the table of these columns cannot be identified from the released rows.")
     (x, terms), k = _design(columns), table.p.size // outcome.size
-    linear = Linear.of(summed(table.inversion, _either(outcome.size, code, k), (2 * k,)))
+    linear = Linear.of(table.inversion, np.kron([either, 1 - either], np.eye(k)))  # of all others: outcome and not
     yes, no = linear.raw[:k], linear.raw[k:]
     beta, ended = _solved(x, yes, no)
     if not ended:

@@ -17,9 +17,7 @@ import pyarrow as pa
 from sfumato import estimation
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import Inversion, LawInversion, on_simplex, simultaneous
-from sfumato.estimation.models import summed
-from sfumato.estimation.scores import sums
+from sfumato.estimation.inversion import Inversion, LawInversion, on_simplex, simultaneous, sums
 from sfumato.estimation.tables import TableEstimate, cell_records, text_of
 from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
@@ -52,7 +50,7 @@ class Marginal:
 
     alphabet: Alphabet
     p: Floats
-    inversion: Inversion = field(repr=False)
+    inversion: LawInversion = field(repr=False)
     sums: Floats | None = field(default=None, repr=False)  # [value, x], when it has to be bounded
     bounds: Bounds | None = field(default=None, repr=False)
     identified: bool = field(init=False)  # whether every value is
@@ -62,7 +60,7 @@ class Marginal:
 
     @classmethod
     def of(
-        cls, alphabet: Alphabet, inversion: Inversion, project: bool, fitted: Floats, sums: Floats | None,
+        cls, alphabet: Alphabet, inversion: LawInversion, project: bool, fitted: Floats, sums: Floats | None,
         bounds: Bounds | None,
     ) -> Marginal:
         """With limits where it is not identified."""
@@ -83,7 +81,7 @@ class Marginal:
         return tuple(self._summed(Alphabet.of(column), sums(columns, [column.name])) for column in columns)
 
     def _summed(self, alphabet: Alphabet, sums: Floats) -> Marginal:
-        inversion = summed(self.inversion, sums, (alphabet.size,))
+        inversion = self.inversion.summed(sums, (alphabet.size,))
         whole = None if self.sums is None else np.asarray(sums @ self.sums)
         fitted = np.asarray(sums @ self.p)
         return Marginal.of(alphabet, inversion, bool((self.p >= 0).all()), fitted, whole, self.bounds)
@@ -157,7 +155,7 @@ class Estimate(Framed):
             raise InputError("a table has one or more different columns", value=names)
         shape = tuple(known[name].size for name in names)
         m = sums(self.columns, names)
-        inversion = summed(self.inversion, m, shape)
+        inversion = self.inversion.summed(m, shape)
         p = shown(inversion, (m @ self.p.ravel()).reshape(shape), self.projected)
         return TableEstimate(tuple(known[name] for name in names), p, self.n, inversion)
 
@@ -203,7 +201,6 @@ class Estimate(Framed):
 
 
 TIDY_HEAD = ("columns", "values", "share", "low", "high")
-TIDY_DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
 
 
 def tidy(found: Estimate | estimation.BundleEstimate, level: float = 0.95) -> Iterator[Record]:
@@ -228,12 +225,13 @@ def tidy(found: Estimate | estimation.BundleEstimate, level: float = 0.95) -> It
 
 
 def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> str:
-    """The records as CSV that a spreadsheet opens; only the head where there is no estimate."""
+    """The records as CSV that a spreadsheet opens, with the digits that `sfumato estimate` tells too; only the head
+    where there is no estimate."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(TIDY_HEAD)
     for row in tidy(found, level) if found is not None else ():
-        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{TIDY_DIGITS}g}" for x in row.values()])
+        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.12g}" for x in row.values()])
     return text.getvalue()
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.decimals import MISSING, sure
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import Inversion, Mask, largest, sidak, simultaneous
-from sfumato.estimation.models import summed
+from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversion, Mask, largest, sidak, simultaneous
+from sfumato.estimation.models import CellsInversion
 from sfumato.frames import Framed, plot_shares
 from sfumato.libraries import scipy
 from sfumato.tolerances import LEAST, SLIP
@@ -76,8 +76,16 @@ class Linear:
     identified: Mask
 
     @classmethod
-    def of(cls, inversion: Inversion) -> Linear:
-        return cls(inversion.raw.ravel(), inversion.covariance(), inversion.jump.ravel(), inversion.identified.ravel())
+    def of(cls, inversion: Inversion, m: Floats) -> Linear:
+        """M p̂ for M[t, x]: as the sums know it themselves, else one record moves each by what it moves of all terms."""
+        if isinstance(inversion, (CellsInversion, DenseInversion)) or (
+            isinstance(inversion, BitsInversion) and np.all(m.sum(0) <= 1)  # sums of different bits
+        ):
+            own = inversion.summed(m, (len(m),))
+            return cls(own.raw, own.covariance(), own.jump, own.identified)
+        raw, jump = (x.ravel() for x in (inversion.raw, inversion.jump))
+        lost = (m != 0) @ ~inversion.identified.ravel()
+        return cls(m @ raw, m @ inversion.covariance() @ m.T, np.abs(m) @ jump, ~lost)
 
     def critical(self, level: float, together: bool, gradient: Floats | None = None) -> float:
         """z of one interval, or of all figures with these gradients at once: the quantile of the largest |Z|."""
@@ -232,7 +240,7 @@ class TableEstimate(Framed):
         """
         labels, p = tuple(labelled(self.columns)), self.p.ravel()
         if given is None:
-            linear = self._sums(np.eye(p.size))
+            linear = Linear.of(self.inversion, np.eye(p.size))
             ends = linear.ends(linear.critical(level, together))
             return Figures("share", labels, p, *ends, level, together).within(0.0, 1.0)
         linear, steps, shown = self._given(given, np.arange(p.size))
@@ -275,7 +283,7 @@ class TableEstimate(Framed):
         (a, b), cells = self.columns, np.arange(self.p.size).reshape(self.p.shape)
         corners = np.broadcast_arrays(cells[1:, 1:], cells[0, 0], cells[1:, :1], cells[:1, 1:])
         terms, signs = np.stack(corners, -1).reshape(-1, 4), np.array([1.0, 1.0, -1.0, -1.0])
-        linear = self._sums(np.eye(self.p.size))
+        linear = Linear.of(self.inversion, np.eye(self.p.size))
         positive, steps = np.where(linear.raw > 0, linear.raw, np.nan)[terms], np.zeros((len(terms), self.p.size))
         np.put_along_axis(steps, terms, signs / positive, 1)
         ends = linear.logarithms(linear.critical(level, together, steps[np.isfinite(positive).all(1)]), terms, signs)
@@ -312,16 +320,12 @@ class TableEstimate(Framed):
         names = " and ".join(self.names)
         return Test(f"{names} are independent", statistic, df, float(scipy.stats.chi2.sf(statistic, df)) if df else 1.0)
 
-    def _sums(self, m: Floats) -> Linear:
-        """m·p̂ as figures."""
-        return Linear.of(summed(self.inversion, np.asarray(m, float), (len(m),)))
-
     def _given(self, name: str, at: Ints) -> tuple[Linear, Floats, Floats]:
         """Some cells, and then the groups of a column that they lie in, as figures; the steps of their shares in these,
         ∂(a/b) = [1/b, −a/b²]; and the shares that are shown."""
         own = np.indices(self.p.shape)[self._place(name)].ravel()
         groups, p = np.asarray(own[at][:, None] == own, float), self.p.ravel()
-        linear, k = self._sums(np.concatenate([np.eye(p.size)[at], groups])), len(at)
+        linear, k = Linear.of(self.inversion, np.concatenate([np.eye(p.size)[at], groups])), len(at)
         a, b = linear.raw[:k], np.where(linear.raw[k:] > 0, linear.raw[k:], np.inf)
         return linear, np.concatenate([np.diag(1 / b), np.diag(-a / b**2)], axis=1), _divided(p[at], groups @ p)
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints
-from sfumato.drawing.manifest import (
-    DECODES,
-    METADATA_KEY,
-    Manifest,
-    Told,
-    decoded_manifest,
-    file_beside,
-    read_manifest,
-    told_by,
-)
+from sfumato.drawing import manifest as manifests
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle import ANSWER, TURN
+from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
 from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
+from sfumato.sources.tabulation import counted_groups
+from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -133,24 +128,20 @@ def tally(
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
     source = open_source(source).verbatim()
-    manifest = manifest_beside(source)
-    if manifest is not None:
-        _check(manifest, mechanism, decode)
-        decode = manifest.decode
-    return _counted(source, mechanism, decode or "symbols")
+    return _counted(source, mechanism, check_manifest(source, mechanism, decode) or "symbols")
 
 
-def manifest_beside(source: Source) -> Manifest | Told | None:
+def manifest_beside(source: Source) -> manifests.Manifest | manifests.Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
     if source.cluster is not None:
-        return told_by(source.cluster)
+        return manifests.told_by(source.cluster)
     if source.path is None:
-        carried = source.metadata.get(METADATA_KEY)
-        return None if carried is None else decoded_manifest(carried, source.name)
-    path = file_beside(source.path, "manifest.json")
+        carried = source.metadata.get(manifests.METADATA_KEY)
+        return None if carried is None else manifests.decoded_manifest(carried, source.name)
+    path = manifests.file_beside(source.path, "manifest.json")
     if not path.exists():
         return None
-    manifest = read_manifest(path)
+    manifest = manifests.read_manifest(path)
     size = whole_size(source.path)
     if manifest.size is not None and size != manifest.size:
         raise InputError(
@@ -161,15 +152,19 @@ def manifest_beside(source: Source) -> Manifest | Told | None:
     return manifest
 
 
-def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) -> None:
+def check_manifest(source: Source, mechanism: Mechanism | Bundle, decode: str | None = None) -> str | None:
+    """How rows were decoded, by their manifest where there is one, which must be of this mechanism."""
+    if (manifest := manifest_beside(source)) is None:
+        return decode
     if mechanism.sealed and mechanism.checksum != manifest.mechanism:
         raise InputError(
             "the table was released with another mechanism than this one (their checksums differ)",
             next="Load the mechanism file that was written with it.",
         )
     if decode is not None and decode != manifest.decode:
-        told = f"{DECODES.get(manifest.decode, 'otherwise')} ({manifest.decode})"
+        told = f"{manifests.DECODES.get(manifest.decode, 'otherwise')} ({manifest.decode})"
         raise InputError(f"decode is {decode!r}, but by the manifest the rows were written {told}.")
+    return manifest.decode
 
 
 def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
@@ -267,3 +262,49 @@ READERS: dict[str, Callable[[Mechanism], Reader]] = {
     "cell": lambda m: _labels(m.secret, m.useful), "useful": lambda m: _labels(m.useful),
     "symbol": lambda m: _labels(Alphabet.of(m.symbols)), "subset": _bits,
 }
+
+
+# --- the answers of a bundle: of every part and every two of them, or of whichever had its turn -----------------------
+
+
+Counts = tuple[dict[tuple[int, ...], Floats], int]  # by part, or by pair of parts; and the rows
+
+
+def counted_answers(batches: Iterable[pa.RecordBatch], bundle: Bundle) -> Counts:
+    """Counts of a bundle's answers, batch by batch as they come."""
+    written = [_written(part, bundle.reading(part)) for part in bundle.parts]
+    return _counted_together(batches, written) if bundle.turns is None else _counted_in_turn(batches, bundle, written)
+
+
+def _written(part: Mechanism, reading: Sequence[Column]) -> Column:
+    """The column that a part's answers were written into: spelled as the column was, when they are its labels."""
+    name, labels = part_name(part), answer_labels(part)
+    if len(reading) == 1 and reading[0].labels == labels:
+        return replace(reading[0], name=name, cuts=None, other=None)
+    return Column(name, labels)
+
+
+def _counted_together(batches: Iterable[pa.RecordBatch], written: Sequence[Column]) -> Counts:
+    keys = [key for k in (1, 2) for key in combinations(range(len(written)), k)]
+    shapes = {key: [written[i].size for i in key] for key in keys}
+    if sum(map(math.prod, shapes.values())) > 2 * LISTED:
+        raise InputError("the parts have too many outputs to count every two of them together.")
+    totals, rows = counted_groups(batches, [[written[i] for i in key] for key in keys])
+    return {key: total.reshape(shapes[key]).astype(float) for key, total in zip(keys, totals, strict=True)}, rows
+
+
+def _counted_in_turn(batches: Iterable[pa.RecordBatch], bundle: Bundle, written: Sequence[Column]) -> Counts:
+    turns = Column(TURN, bundle.names)
+    totals: dict[tuple[int, ...], Floats] = {(i,): np.zeros(c.size) for i, c in enumerate(written)}
+    rows = 0
+    for batch in batches:
+        turn = turns.encode(batch.column(TURN), first_row=rows)
+        order = np.argsort(turn, kind="stable")
+        answers = batch.column(ANSWER).take(pa.array(order))
+        ends = np.searchsorted(turn[order], np.arange(len(written) + 1))
+        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
+            if start < stop:
+                codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
+                totals[i,] += np.bincount(codes, minlength=written[i].size)
+        rows += batch.num_rows
+    return totals, rows

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,20 +110,14 @@ _OWN = {
 }
 
 
-class _Registered(Mapping[str, Entrant]):
-    """Methods of others, by the names that they were registered under."""
+class _Entrants(dict[str, Entrant]):
+    """Ours, and methods of others by the names that they were registered under."""
 
-    def __getitem__(self, name: str) -> Entrant:
+    def __missing__(self, name: str) -> Entrant:
         return Entrant(name, informs=False, timed="time_limit" in keywords_of(REGISTERED[name]))
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(REGISTERED)
 
-    def __len__(self) -> int:
-        return len(REGISTERED)
-
-
-ENTRANTS: Mapping[str, Entrant] = ChainMap(_OWN, _Registered())  # type: ignore[arg-type]  # it is only read
+ENTRANTS = _Entrants(_OWN)
 # All of methods() but auto, which is the best of the others. The plain ones are ε-LDP about the whole record, as they
 # are used elsewhere: more than is asked for here, so they show what knowing the secret is worth.
 CLOSED = ("ir", "srr", "cr", "grr", "oue", "sue", "olh")  # formulas: something to look at while searches run
@@ -138,23 +131,20 @@ def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
     ('ir', 'srr')
     """
     if names is None:
-        return (*_OWN, *REGISTERED)
+        return (*ENTRANTS, *REGISTERED)
     if isinstance(names, str):
         names = [names]
     for name in names:
         if name == "auto":
             raise InputError("auto takes the best of the others at each ε; leave it out and read the recommendation.")
-        if name not in ENTRANTS:
-            raise unknown("a method to compare", name, ENTRANTS)
+        if name not in ENTRANTS and name not in REGISTERED:
+            raise unknown("a method to compare", name, (*ENTRANTS, *REGISTERED))
     if not names:
         raise InputError("there is no method to compare.")
-    return tuple(name for name in (*_OWN, *REGISTERED) if name in names)
+    return tuple(name for name in (*ENTRANTS, *REGISTERED) if name in names)
 
 
 # --- a joint and a set around it, named before anything heavy is loaded -----------------------------------------------
-
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +175,7 @@ def question(source: Any, secret: Any, useful: Any, confidence: float | None, co
 
 
 def _ball(joint: Joint, confidence: float | None) -> Subject:
-    level = CONFIDENCE if confidence is None else confidence
+    level = 0.95 if confidence is None else confidence
     if not 0 < level < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
     if joint.n is None:
@@ -224,7 +214,6 @@ def _described(within: Any) -> dict[str, Any] | None:
 
 
 SECONDS = 20.0  # for one design that searches
-WORKERS = 8  # processes at most
 Progress = Callable[[int, int, str], None]  # done, of how many, what was done last
 Task = tuple[str, float]  # method, ε
 Found = dict[Task, Point | Missing]
@@ -298,7 +287,7 @@ def curve(
 def _workers(wanted: int | None) -> int:
     if wanted is not None and not (isinstance(wanted, int) and wanted > 0):
         raise InputError(f"workers is a number of processes, one or more, got {wanted!r}.")
-    return min(os.cpu_count() or 1, WORKERS) if wanted is None else wanted
+    return min(os.cpu_count() or 1, 8) if wanted is None else wanted
 
 
 def _keys(asked: Subject, tasks: list[Task], options: dict[str, Any]) -> dict[Task, str]:

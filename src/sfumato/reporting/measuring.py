@@ -45,14 +45,10 @@ def covariance(p: Floats, ratio: float, n: int) -> Floats:
     return np.asarray((together - np.outer(r, r)) / (n * (a - b) ** 2))
 
 
-def olh_precision(joint: Joint, ratio: float, n: int, *, reads: str = "both") -> Precision:
-    """Errors of OLH over (s, u), or over u alone; `ratio` is what one answer may carry, e^ε for ε-LDP."""
+def olh_precision(joint: Joint, ratio: float, n: int) -> Precision:
+    """Errors of OLH over (s, u); `ratio` is what one answer may carry, e^ε for ε-LDP."""
     if ratio <= 1:
         return Precision(UNKNOWN, UNKNOWN, UNKNOWN)
-    if math.isinf(ratio):
-        raise ValueError("an infinite ratio hashes nothing")
-    if reads == "useful":
-        return Precision(Spread.of(np.diag(covariance(joint.p_useful, ratio, n))), UNKNOWN, UNKNOWN)
     cov = covariance(joint.p.ravel(), ratio, n)
     secret, useful = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in sides(*joint.shape))
     return Precision(useful, secret, Spread.of(np.diag(cov)))
@@ -64,7 +60,7 @@ def olh_precision(joint: Joint, ratio: float, n: int, *, reads: str = "both") ->
 def precision(mechanism: Mechanism, joint: Joint, n: int) -> Precision | None:
     """The errors of `sf.estimate` from n rows that follow the joint; None when the law is too large to invert.
 
-    Sampling is part of them: the table itself, released untouched, has `untouched(joint, n)`.
+    Sampling is part of them: shares of the table itself, released untouched, have variances p(1 − p)/n.
     """
     whole = foreseen(mechanism, joint, n)
     if whole is None:
@@ -76,12 +72,6 @@ def precision(mechanism: Mechanism, joint: Joint, n: int) -> Precision | None:
 
 def _spread(inversion: Inversion) -> Spread:
     return Spread.of(inversion.variance) if bool(inversion.identified.all()) else UNKNOWN
-
-
-def untouched(joint: Joint, n: int) -> Precision:
-    """The errors of sampling alone: p(1 − p)/n."""
-    tables = (joint.p_useful, joint.p_secret, joint.p)
-    return Precision(*(Spread.of(np.asarray(p * (1 - p) / n)) for p in tables))
 
 
 # --- what a mechanism's level would be if the distribution were another one that the counts allow ---------------------
@@ -101,13 +91,13 @@ RESAMPLING = Resampling()
 
 
 @lru_cache(maxsize=8)
-def truths(joint: Joint, draws: int, seed: int = 0) -> Floats | None:
+def truths(joint: Joint, draws: int) -> Floats | None:
     """P*(u|s) as [draw, s, u], P* ~ Dirichlet(counts + ½); None when it is not known how many rows were counted."""
     if joint.n is None:
         return None
     seen = present(joint.p_secret)
     counts = joint.p[seen] * joint.n + RESAMPLING.prior
-    drawn = np.random.default_rng(seed).dirichlet(counts.ravel(), draws).reshape(draws, *counts.shape)
+    drawn = np.random.default_rng(0).dirichlet(counts.ravel(), draws).reshape(draws, *counts.shape)
     return np.asarray(drawn / drawn.sum(2, keepdims=True))
 
 

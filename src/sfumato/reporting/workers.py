@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import queue
@@ -42,51 +43,36 @@ Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept 
 class Running:
     """A worker process and what it is doing."""
 
-    loader: subprocess.Popen[bytes]  # itself, or the one that it was divided from
+    process: subprocess.Popen[bytes]
     tasks: IO[bytes]
     results: IO[bytes]
-    answers: queue.Queue[Any]
     left: list[Task] = field(default_factory=list)  # what it has not answered yet
     seconds: float | None = None  # for each of them
-    deadline: float = field(default=float("inf"))
-    number: int | None = None  # of the process: none while it loads, 0 when it has ended
+    deadline: float = math.inf
 
     @classmethod
-    def started(cls, first: bytes, answers: queue.Queue[Any], count: int) -> list[Running]:
-        """Processes that load themselves while the others work, and threads that bring their answers.
-
-        Loading takes most of a second of work: one process does it for all and then divides, where the system can.
-        """
-        if count > 1 and not hasattr(os, "fork"):
-            return [x for _ in range(count) for x in cls.started(first, answers, 1)]
+    def started(cls, first: bytes, answers: Arrivals) -> Running:
+        """A process that loads itself while the others work, and a thread that brings its answers."""
         path = os.pathsep.join(p for p in sys.path if p)
         env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        pipes = [(os.pipe(), os.pipe()) for _ in range(count - 1)]
-        theirs = [end for tasks, results in pipes for end in (tasks[0], results[1])]
-        loader = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.reporting.workers", *map(str, theirs)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, pass_fds=theirs,
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sfumato.reporting.workers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, env=env,
         )
-        for end in theirs:
-            os.close(end)
-        assert loader.stdin is not None and loader.stdout is not None
-        loader.stdin.write(len(first).to_bytes(8, "big") + first)
-        loader.stdin.flush()
-        more = ((os.fdopen(tasks[1], "wb"), os.fdopen(results[0], "rb")) for tasks, results in pipes)
-        made = [cls(loader, *ends, answers) for ends in ((loader.stdin, loader.stdout), *more)]
-        for one in made:
-            threading.Thread(target=one._bring, daemon=True).start()
+        assert process.stdin is not None and process.stdout is not None
+        made = cls(process, process.stdin, process.stdout)
+        made.tasks.write(len(first).to_bytes(8, "big") + first)
+        made.tasks.flush()
+        threading.Thread(target=made._bring, args=(answers,), daemon=True).start()
         return made
 
-    def _bring(self) -> None:
+    def _bring(self, answers: Arrivals) -> None:
         try:
-            self.number = receive(self.results)
             while True:
-                self.answers.put((self, receive(self.results)))
+                answers.put((self, receive(self.results)))
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-            self.number = 0
             self.results.close()
-            self.answers.put((self, None))
+            answers.put((self, None))
 
     def given(self, waiting: list[Strand], seconds: float | None) -> Running:
         """Itself, with the next strand, if it has nothing to do and there is one; it may still be loading."""
@@ -105,19 +91,18 @@ class Running:
         return task
 
     def _wait(self) -> None:
-        known = bool(self.left) and self.seconds is not None
-        self.deadline = time.monotonic() + len(self.left) * self.seconds if known else float("inf")  # type: ignore[operator]
+        each = math.inf if self.seconds is None or not self.left else self.seconds * len(self.left)
+        self.deadline = time.monotonic() + each
 
     def end(self) -> None:
         """It ends by itself when there are no more tasks, and is ended while it has one."""
         with contextlib.suppress(OSError):
             self.tasks.close()
-        if self.left and (self.number is None or self.number == self.loader.pid):
-            self.loader.kill()
-            self.loader.wait()
-        elif self.left and self.number:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.number, signal.SIGKILL)
+        if self.left:
+            self.process.kill()
+
+
+Arrivals = queue.Queue[tuple[Running, Any]]  # who answered, and what: a point, what went wrong, or None at its end
 
 
 def answers(
@@ -131,8 +116,7 @@ def answers(
     own = [x for x in strands if x[0][0] in REGISTERED]  # others do not know who registered
     closed = [x for x in strands if ENTRANTS[x[0][0]].designer in CLOSED]
     there = sorted((x for x in strands if x not in own and x not in closed), key=lambda x: -len(tasks_of(x)))
-    designers = sorted({ENTRANTS[m].designer for x in there for m, _ in x})
-    first = _portable((within, options, designers)) if workers > 1 and len(strands) > 1 and there else None
+    first = _portable((within, options)) if workers > 1 and len(strands) > 1 and there else None
     if first is None:
         yield from _here(within, strands, options)
     else:
@@ -192,11 +176,11 @@ def _together(
     options: dict[str, Any],
 ) -> Iterator[Answer]:
     """Processes for the strands, the closed forms here while they begin, and what only this process can make."""
-    arrived: queue.Queue[Any] = queue.Queue()
+    arrived: Arrivals = queue.Queue()
     waiting = list(reversed(strands))
     open_tasks = sum(len(tasks_of(x)) for x in (*strands, *closed))
     most = None if options["time_limit"] is None else WAITING.grace * options["time_limit"] + WAITING.start
-    pool = [x.given(waiting, most) for x in Running.started(first, arrived, min(workers, len(strands)))]
+    pool = [Running.started(first, arrived).given(waiting, most) for _ in range(min(workers, len(strands)))]
     try:
         began = time.process_time()
         while closed and time.process_time() < began + WAITING.soon:
@@ -214,11 +198,11 @@ def _together(
         for worker in pool:
             worker.end()
         for worker in pool:
-            worker.loader.wait()
+            worker.process.wait()
 
 
 def _arrivals(
-    pool: list[Running], arrived: queue.Queue[Any], first: bytes, waiting: list[Strand], most: float | None
+    pool: list[Running], arrived: Arrivals, first: bytes, waiting: list[Strand], most: float | None
 ) -> list[Answer]:
     """What has come in a short while, or was given up; whoever is idle gets the next strand."""
     done: list[Answer] = []
@@ -240,9 +224,10 @@ def _arrivals(
     return done
 
 
-def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: queue.Queue[Any]) -> Running:
+def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: Arrivals) -> Running:
     worker.end()
-    pool[pool.index(worker)], = fresh, = Running.started(first, arrived, 1)
+    worker.process.wait()
+    pool[pool.index(worker)] = fresh = Running.started(first, arrived)
     return fresh
 
 
@@ -259,43 +244,14 @@ def _failed(task: Task, answer: Any) -> Answer:
 
 
 def main() -> None:
-    """Load, divide into as many processes as there are pairs of pipes, and answer. Ctrl-C is for the parent."""
+    """Load, and answer tasks until there are no more. Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
-    ends = list(map(int, sys.argv[1:]))
-    pipes = [(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))]
-    pipes += [(os.fdopen(x, "rb"), os.fdopen(y, "wb")) for x, y in zip(ends[::2], ends[1::2], strict=True)]
+    tasks, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
-    within, options, designers = receive(pipes[0][0])
-    _loaded(designers)
-    mine, children = pipes[0], list[int]()
-    for other in pipes[1:]:
-        if (child := os.fork()) == 0:
-            mine, children = other, []
-            break
-        children.append(child)
-    for stream in (x for pair in pipes if pair is not mine for x in pair):
-        stream.close()  # else nobody would hear that the process at the other end has ended
-    _serve(*mine, within, options)
-    for child in children:
-        os.waitpid(child, 0)
-    os._exit(0)
-
-
-def _loaded(designers: Sequence[str]) -> None:
-    """What designing will ask for: before dividing it is loaded once."""
-    from sfumato.designers.choose import designer
-    from sfumato.reporting import measuring  # noqa: F401
-
-    for name in designers:
-        designer(name)
-
-
-def _serve(tasks: IO[bytes], out: IO[bytes], within: UncertaintySet, options: dict[str, Any]) -> None:
-    """Answer tasks until there are no more."""
+    within, options = receive(tasks)
     from sfumato.reporting.measuring import measured
 
-    send(out, os.getpid())
     while True:
         try:
             strand = receive(tasks)

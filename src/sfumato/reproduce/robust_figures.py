@@ -11,21 +11,9 @@ import numpy as np
 from sfumato.datasets import adult
 from sfumato.privacy import LDP, mutual_information
 from sfumato.reproduce import Run, papers
+from sfumato.reproduce import robust_examples as examples
 from sfumato.reproduce.drawing import Band, Panel, boxes, curves, verdict, write_csv, written
-from sfumato.reproduce.robust_examples import (
-    CENSUS,
-    CLOSED,
-    METHODS,
-    ROBUST,
-    SEARCHED,
-    SHAPES,
-    Shape,
-    draw,
-    kept,
-    made,
-    small,
-    titled,
-)
+from sfumato.reproduce.robust_examples import METHODS, ROBUST, SEARCHED, SHAPES, Shape, small
 from sfumato.tolerances import SLIP
 from sfumato.uncertainty import ChiSquareBall
 
@@ -37,7 +25,7 @@ Values = dict[tuple[str, str, float], float]  # (panel, method, ε) → NMI
 
 
 def fig2(
-    out: Path, *, full: bool, pairs: tuple[tuple[str, str], ...] = CENSUS, epsilons: tuple[float, ...] = ()
+    out: Path, *, full: bool, pairs: tuple[tuple[str, str], ...] = examples.CENSUS, epsilons: tuple[float, ...] = ()
 ) -> str:
     """000 Figure 2: NMI on Adult, four pairs of columns, with polyopt, ballopt and nr in every panel."""
     rows, nmi, over = [], Values(), 0
@@ -46,7 +34,7 @@ def fig2(
         run = papers()["000-fig2"].run(full, large=not small(ball.joint.shape))
         for epsilon in epsilons or run.epsilons:
             for name in METHODS:
-                found = made(name, ball, epsilon, run.seconds)
+                found = examples.made(name, ball, epsilon, run.seconds)
                 shares = [x / ball.joint.entropy for x in (found.value, found.bound, found.ceiling)]
                 nmi[" × ".join(pair), name, epsilon] = shares[0]
                 over += found.certificate.level > epsilon
@@ -74,7 +62,7 @@ def _overtaken(pairs: tuple[tuple[str, str], ...]) -> str:
             low, high = papers()["000-fig2"].run(True).epsilons[-1], BEYOND
             while high - low > 0.005:
                 middle = (low + high) / 2
-                above = kept("srr", ball, middle)[0] > kept("ir", ball, middle)[0]
+                above = examples.kept("srr", ball, middle)[0] > examples.kept("ir", ball, middle)[0]
                 low, high = (low, middle) if above else (middle, high)
             told.append(f"at ε = {high:.2f} on {' × '.join(pair)}")
     return " and ".join(told) or "at an ε that was not looked for"
@@ -112,7 +100,7 @@ def fig3(
 ) -> str:
     """000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size."""
     rows: list[Drawn] = [
-        (*shape, e, i, name, *kept(name, draw(shape, i).ball, e, run.seconds))
+        (*shape, e, i, name, *examples.kept(name, examples.draw(shape, i).ball, e, run.seconds))
         for shape, run, i in _draws("000-fig3", full, draws, shapes) for e in epsilons or run.epsilons
         for name in METHODS
     ]
@@ -120,7 +108,7 @@ def fig3(
         (shape, e): {m: float(np.mean([r[5] for r in rows if r[:3] == (*shape, e) and r[4] == m])) for m in METHODS}
         for shape, e in dict.fromkeys(((r[0], r[1]), r[2]) for r in rows)
     }
-    panels = curves({(titled(s), m, e): y for (s, e), x in mean.items() for m, y in x.items()}, "ε", "NMI")
+    panels = curves({(examples.titled(s), m, e): y for (s, e), x in mean.items() for m, y in x.items()}, "ε", "NMI")
     header = ("secrets", "useful", "epsilon", "draw", "method", "nmi", "bound")
     remark = written(out, "000-fig3", header, rows, panels)
     below = sum(
@@ -205,10 +193,10 @@ def _realised(
 ) -> Iterator[RealisedLevel]:
     names = dict.fromkeys((*ROBUST, "nr"))
     for shape, run, i in _draws("000-fig4", full, draws, shapes):
-        one = draw(shape, i)
+        one = examples.draw(shape, i)
         for epsilon in epsilons or run.epsilons:
-            for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
-                found = made(name, one.ball, epsilon, run.seconds)
+            for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in examples.CLOSED]:
+                found = examples.made(name, one.ball, epsilon, run.seconds)
                 level = LDP(one.truth).level(found.mechanism)
                 yield RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level)
 
@@ -235,7 +223,7 @@ def _quartiles(rows: list[RealisedLevel]) -> tuple[list[Panel], dict[str, dict[s
     medians: Values = {}
     bands: dict[str, dict[str, Band]] = {}
     for shape in dict.fromkeys((r.secrets, r.useful) for r in rows):
-        own, panel = [r for r in rows if r[:2] == shape], titled(shape)
+        own, panel = [r for r in rows if r[:2] == shape], examples.titled(shape)
         at = sorted({float(r.epsilon) for r in own})
         medians |= {(panel, "ε", e): e for e in at}
         for name in [m for m in SEARCHED if any(r.method == m for r in own)]:
@@ -260,7 +248,7 @@ def fig5(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape
     rows = [row for shape in shapes for row in _misjudged(shape, full, draws)]
     header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference", "of NMI")
     write_csv(out / "000-fig5.csv", header, rows)
-    panels = {titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes}
+    panels = {examples.titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes}
     remark = boxes(out / "000-fig5.svg", panels, "(I_P̂ − I_P*) / I_P̂")
     theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
     within = float(np.mean([x < limit for x, _ in theirs]))
@@ -285,10 +273,10 @@ def _misjudged(
     paper = papers()["000-fig5"]
     many, run = draws or paper.run(full).count, paper.run(full, large=not small(shape))
     for name in METHODS:
-        closed = min(many, CLOSED_LARGE) if name in CLOSED and not full else run.count
+        closed = min(many, CLOSED_LARGE) if name in examples.CLOSED and not full else run.count
         for i in range(many if small(shape) else closed):
-            one = draw(shape, i)
-            found = made(name, one.ball, run.epsilons[0], run.seconds)
+            one = examples.draw(shape, i)
+            found = examples.made(name, one.ball, run.epsilons[0], run.seconds)
             truth = mutual_information(found.mechanism, one.truth)
             share = (truth / one.truth.entropy) / (found.value / one.ball.joint.entropy)
             yield *shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share

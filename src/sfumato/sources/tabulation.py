@@ -19,6 +19,8 @@ from sfumato.sources.values import automatic_edges, bin_edges, grouped, keys
 from sfumato.tolerances import BLOCK
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.sources.source import TableLike
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -249,12 +251,24 @@ def arranged(labels: list[str], dtype: str) -> list[str]:
     return sorted(labels, key=float) if dtype == "number" else sorted(labels)
 
 
+def counted_groups(
+    batches: Iterable[pa.RecordBatch], groups: Sequence[Sequence[Column]], names: Mapping[str, str] | None = None
+) -> tuple[list[Ints], int]:
+    """The table of each group of columns, flat, and the rows, in one pass; `names` gives the batches' column names,
+    where they are others."""
+    columns = {c.name: c for group in groups for c in group}
+    totals, rows = [np.zeros(math.prod(c.size for c in group), np.int64) for group in groups], 0
+    for batch in batches:
+        codes = {n: c.encode(batch.column((names or {}).get(n, n)), first_row=rows) for n, c in columns.items()}
+        rows += batch.num_rows
+        for total, group in zip(totals, groups, strict=True):
+            at = np.ravel_multi_index([codes[c.name] for c in group], [c.size for c in group])
+            total += np.bincount(at, minlength=len(total))
+    return totals, rows
+
+
 def counted(source: Source, secret: Alphabet, useful: Alphabet, names: Mapping[str, str]) -> Joint:
     """The table of counts under given alphabets; `names` gives the source's column names, where they are others."""
-    whole = Alphabet(secret.columns + useful.columns)
-    wanted, totals, row = [names.get(n, n) for n in whole.names], np.zeros(whole.size, np.int64), 0
-    for batch in source.batches(wanted):
-        codes = whole.encode(batch.select(wanted).rename_columns(list(whole.names)), first_row=row)
-        totals += np.bincount(codes, minlength=len(totals))
-        row += batch.num_rows
-    return Joint.from_counts(totals.reshape(secret.size, useful.size), secret, useful)
+    whole = [*secret.columns, *useful.columns]
+    (total,), _ = counted_groups(source.batches([names.get(c.name, c.name) for c in whole]), [whole], names)
+    return Joint.from_counts(total.reshape(secret.size, useful.size), secret, useful)

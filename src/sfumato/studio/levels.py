@@ -18,8 +18,7 @@ from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, fo
 from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
-from sfumato.estimation.models import summed
-from sfumato.estimation.scores import sums
+from sfumato.estimation.inversion import sums
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
 from sfumato.ledgers.persons import counted
@@ -29,7 +28,7 @@ from sfumato.releasing.basis import Basis, at_level, basis_of
 from sfumato.releasing.notices import Listener, small_cells
 from sfumato.releasing.planning import Counted, designed
 from sfumato.releasing.wishes import Wishes, usual_cap
-from sfumato.reporting.attack import guessers_of
+from sfumato.reporting.mechanism_figures import guessers_of
 from sfumato.sources import Source
 from sfumato.sources.values import bin_edges, grouped, keys
 from sfumato.tolerances import AT_A_GLANCE
@@ -256,7 +255,7 @@ def _errors(mechanism: Mechanism, joint: Joint) -> dict[str, Floats]:
     for column in columns if found is not None else ():
         assert found is not None
         try:
-            one = summed(found, sums(columns, [column.name]), (column.size,))
+            one = found.summed(sums(columns, [column.name]), (column.size,))
         except InputError:
             continue
         out[column.name] = np.where(one.identified, np.sqrt(np.maximum(one.variance, 0)), math.inf)

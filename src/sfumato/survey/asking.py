@@ -28,8 +28,8 @@ from sfumato.composing.answers import Answer
 from sfumato.designers import design
 from sfumato.designers.closed_forms import grr_response as response
 from sfumato.errors import InputError, designed_epsilon, option, unknown
+from sfumato.estimation.inversion import sums
 from sfumato.estimation.models import model_of
-from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
 from sfumato.mechanism.law import MOST_BITS as TURN_BITS

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Array, Ints
-from sfumato.drawing.digests import Blocks, in_order
+from sfumato.drawing.randomness import Blocks, in_order
 from sfumato.libraries import spark_functions as F
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.spark.tasks import TASK_BLOCK, Batches, Inputs, Job, PlacedDraws

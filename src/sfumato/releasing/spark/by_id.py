@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.drawing.digests import Blocks, distinct
+from sfumato.drawing.randomness import Blocks, distinct
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow

@@ -1,7 +1,7 @@
 """A Spark release of rows without names: those that are mostly different are moved by what they are, others counted.
 
-The noise of a row is that of its place, (x, j), x what it is and j its number among its equals (`drawing/digests`), and
-so the same whichever way is taken. Where a row stands tells nothing of its input, neither here nor there.
+The noise of a row is that of its place, (x, j), x what it is and j its number among its equals (`randomness`), and so
+the same whichever way is taken. Where a row stands tells nothing of its input, neither here nor there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def written(flow: Flow, write: Write, told: pa.Schema) -> pa.Table:
 
 # --- rows that are mostly different, by what they keep or by the many columns of a bundle -----------------------------
 # Rows of one place (kept columns and input) are brought together, so that each can be told its number among its equals
-# and find its noise by it (`drawing/digests`). Rows of files have a number already (`reading`), which no other row has
+# and find its noise by it (`randomness`). Rows of files have a number already (`reading`), which no other row has
 # and no computation changes: their place is the number and the input, and they draw where they are read. Then every row
 # draws where it shall stand: a word of its own that nothing else depends on, so that its position tells nothing,
 # neither of its input nor of anything but chance. An exchange of a few numbers a row beside what is kept for each of

@@ -1,7 +1,7 @@
 """The Spark engine: a release whose noise repeats with every recomputed, speculative or second run of a task.
 
 A release is a function of one secret key and of the multiset of rows, or of the files that rows are read from: the
-noise of a row is found by its place (`drawing.digests`). So nothing depends on the order in which files are listed,
+noise of a row is found by its place (`drawing.randomness`). So nothing depends on the order in which files are listed,
 shuffles arrive or tasks are retried, and two actions on one lazy result see the same noise. Rows with names are
 answered where they are (`by_id`), others are moved by what they are, or counted (`by_value`).
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Array, Column, Ints
 from sfumato.drawing.decoding import decoder, reading
-from sfumato.drawing.digests import Blocks, Digests, Placed
-from sfumato.drawing.randomness import Lane, Stream
+from sfumato.drawing.randomness import Blocks, Digests, Lane, Placed, Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, BundleSampler, Sampler, words_of
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
