@@ -27,7 +27,7 @@ from sfumato.optimise.product.blocks import Families, ProductMover, two_level
 from sfumato.optimise.product.profiles import DROPS, TRIES, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import CALM, GAIN, Move, Tangents, improve
-from sfumato.optimise.starts import FreeRows, Simplices, merged
+from sfumato.optimise.starts import FreeRows, Simplices, best_over_simplices, merged
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from
@@ -228,11 +228,15 @@ class Chain:
         return self.families[profile]
 
     def _rays(self) -> None:
-        """Every extreme row of a cone with finitely many inequalities over few numbers."""
+        """Every extreme row over simplices: as products, or as the rays of a cone over few numbers."""
+        if (best := best_over_simplices(self.within, self.cone.E)) is not None:
+            self.master.add(repaired(self.cone, best[0]))
+            self.bound = best[1]
+            return
         facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
         with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
             found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
-            self.master.add(repaired(self.cone, found.vectors))
+            self.master.add(repaired(self.cone, found))
             self.bound = self.master.solve()  # of the cone: nothing is missing
 
     def outside(self) -> None:

@@ -113,12 +113,11 @@ def enumerated(
     live, keep = _occurring(p, extra)
     flat = None if equalities is None else equalities[:, keep]
     rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), limit=limit, budget=budget)
-    points = rays.vectors[:, : len(live)]
+    points = rays[:, : len(live)]
     mass = points.sum(axis=1)
     points = np.concatenate([points[mass > EMPTY] / mass[mass > EMPTY, None], p[None, live]])
     cover = best_cover(p[live], points, xlogx(points).sum(axis=1))
-    status = "all extreme rays" if rays.proved else "all extreme rays of a degenerate cone"
-    return answer(p, cover.weights, cover.points, cover.bound + SOLVED, status)
+    return answer(p, cover.weights, cover.points, cover.bound + SOLVED, "all extreme rays")
 
 
 def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:

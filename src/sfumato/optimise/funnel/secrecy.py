@@ -7,6 +7,7 @@ short basis of their lattice and the one of them that is nearest to a target.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -120,52 +121,15 @@ def kernel(equations: Sequence[Sequence[int]], size: int) -> list[Vector]:
 
 
 def reduced(basis: list[Vector]) -> list[Vector]:
-    """The same lattice with a short basis: Lenstra, Lenstra and Lovász in integers (Cohen, Algorithm 2.6.7)."""
-    b, n = list(basis), len(basis)
-    d = [1] + [0] * n  # d[i + 1] = the Gram determinant of the first i + 1 vectors
-    lam = np.zeros((n, n), dtype=np.object_)
-
-    def gram(k: int) -> None:
-        for j in range(k + 1):
-            u = b[k] @ b[j]
-            for i in range(j):
-                u = (d[i + 1] * u - lam[k, i] * lam[j, i]) // d[i]
-            if j < k:
-                lam[k, j] = u
-            else:
-                d[k + 1] = u
-
-    def shorten(k: int, m: int) -> None:
-        if 2 * abs(lam[k, m]) > d[m + 1]:
-            q = (2 * lam[k, m] + d[m + 1]) // (2 * d[m + 1])
-            b[k] = b[k] - q * b[m]
-            lam[k, m] -= q * d[m + 1]
-            lam[k, :m] -= q * lam[m, :m]
-
-    def swap(k: int, top: int) -> None:
-        b[k], b[k - 1] = b[k - 1], b[k]
-        lam[[k, k - 1], : k - 1] = lam[[k - 1, k], : k - 1]
-        u, new = lam[k, k - 1], (d[k - 1] * d[k + 1] + lam[k, k - 1] ** 2) // d[k]
-        for i in range(k + 1, top + 1):
-            t = lam[i, k]
-            lam[i, k] = (d[k + 1] * lam[i, k - 1] - u * t) // d[k]
-            lam[i, k - 1] = (new * t + u * lam[i, k]) // d[k + 1]
-        d[k] = new
-
-    k, top = 0, -1
-    while k < n:
-        if k > top:
-            top = k
-            gram(k)
-        if k > 0:
-            shorten(k, k - 1)
-        if k > 0 and 4 * (d[k + 1] * d[k - 1] + lam[k, k - 1] ** 2) < 3 * d[k] ** 2:
-            swap(k, top)
-            k = max(1, k - 1)
-        else:
-            for m in range(k - 2, -1, -1):
-                shorten(k, m)
-            k += 1
+    """The same lattice with a short basis: no vector is made shorter by multiples of another."""
+    b, moved = sorted(basis, key=lambda v: int(v @ v)), True
+    while moved:
+        moved = False
+        for i, j in permutations(range(len(b)), 2):
+            size = b[j] @ b[j]
+            shorter = b[i] - (2 * (b[i] @ b[j]) + size) // (2 * size) * b[j]
+            if shorter @ shorter < b[i] @ b[i]:
+                b[i], moved = shorter, True
     return b
 
 
