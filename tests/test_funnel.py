@@ -26,12 +26,13 @@ from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
     generated,
+    kernel,
     ldp_rows,
     likelihood,
     lip_rows,
+    reduced,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
-from sfumato.optimise.funnel.secrecy import kernel, reduced
 from sfumato.privacy.beliefs import product_level
 from sfumato.uncertainty.shifts import worst_shifts
 

@@ -16,15 +16,15 @@ from sfumato.errors import InputError, checked_epsilon, option, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem
-from sfumato.optimise.saddle.limits import (
+from sfumato.optimise.leakage_limits import (
     LeakageLimit,
     LeakingChannel,
     least_distortion,
     under_ldp,
     under_maximal_leakage,
 )
+from sfumato.optimise.loss.least_loss import least_loss
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.ldp import LDP

@@ -27,15 +27,19 @@ from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel.posteriors import (
     COLUMNS,
     Funnel,
+    Vector,
     best_ldp,
     best_lip,
+    best_mutual,
     enumerated,
     independence_rows,
+    kernel,
+    nearby,
     optimum,
+    reduced,
     repaired,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.optimise.funnel.secrecy import Vector, best_mutual, kernel, nearby, reduced
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.outside import meet
 from sfumato.optimise.search import Tangents, improve

@@ -19,8 +19,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import REPAIRED, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.conic import ConicProgramme
-from sfumato.optimise.law_programme import LawProgramme
+from sfumato.optimise.conic import ConicProgramme, LawProgramme
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, mended
 from sfumato.uncertainty.chi_square import spread_of
 

@@ -14,8 +14,7 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
-from sfumato.optimise.conic import exponential
-from sfumato.optimise.law_programme import LawProgramme
+from sfumato.optimise.conic import LawProgramme, exponential
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 from sfumato.optimise.loss.sources import MemberRows, Response, Settled, Sources, against, lost
 from sfumato.optimise.repair import blended

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, SOLVED, Floats, Ints
-from sfumato.optimise.law_programme import LawProgramme
+from sfumato.optimise.conic import LawProgramme
 from sfumato.optimise.linear import LinearProgramme, Solution
 from sfumato.optimise.repair import lifted
 from sfumato.tolerances import SUMS_TO_ONE
