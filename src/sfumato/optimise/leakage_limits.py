@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -78,7 +77,10 @@ def least_distortion(
     seen = names if given is None else _seen(programme, names, given)
     for limit in limits:
         sums += _imposed(programme, seen, limit)
-    levels, most = partial(_levels, limits, level, given), [goal(limit.level) for limit in limits]
+    most = [goal(limit.level) for limit in limits]
+
+    def levels(q: Floats) -> tuple[float, ...]:
+        return tuple(level(limit, q if given is None else q @ given.T) for limit in limits)
 
     def inside(x: Floats) -> Floats:
         """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
@@ -88,21 +90,12 @@ def least_distortion(
     def lost(channel: Floats) -> float:
         return float((cost * channel).sum())
 
-    answer = solve(programme, sums, budget)
-    best = min(constant, inside(answer.x), key=lost)
-    bound = max(answer.bound, float(cost.min(axis=0).sum()))
+    point, bound, status = solve(programme, sums, budget)
+    best, bound = min(constant, inside(point), key=lost), max(bound, float(cost.min(axis=0).sum()))
     if loose(lost(best), bound):
-        bound, vertex = sharpened(programme, sums, answer.x, lost(best), bound, budget.part(1.0, SHARPENING))
+        bound, vertex = sharpened(programme, sums, point, lost(best), bound, budget.part(1.0, SHARPENING))
         best = min(best, inside(vertex), key=lost)
-    return LeakingChannel(best, lost(best), bound, levels(best), answer.status)
-
-
-def _levels(
-    limits: Sequence[LeakageLimit], level: Level, given: Floats | None, channel: Floats
-) -> tuple[float, ...]:
-    """The certified levels of a channel, about its input or about the secret."""
-    about = channel if given is None else channel @ given.T
-    return tuple(level(limit, about) for limit in limits)
+    return LeakingChannel(best, lost(best), bound, levels(best), status)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -258,17 +251,8 @@ class EntropySum:
 Sums = list[PowerSum | EntropySum]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TermSolution:
-    """The solver's point, and the bound recomputed from its multipliers."""
-
-    x: Floats
-    bound: float
-    status: str
-
-
-def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> TermSolution:
-    """Clarabel's answer with a bound that does not trust it."""
+def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> tuple[Floats, float, str]:
+    """Clarabel's point, a bound from its multipliers that does not trust them, and its status."""
     conic, linear = programme.conic()
     totals, cones = [], []
     for part in sums:
@@ -284,7 +268,7 @@ def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> TermSolution:
             names, slopes = (np.concatenate(entries) for entries in zip(*part.priced(z, first), strict=True))
             proof.limit(names[None], slopes, part.limit)
             prices.append(z[[total]])
-    return TermSolution(answer.x[: programme.size], proof.bound(np.concatenate(prices)), answer.status)
+    return answer.x[: programme.size], proof.bound(np.concatenate(prices)), answer.status
 
 
 def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) -> ConicSolution:
