@@ -67,7 +67,7 @@ def test_the_listed_optimum_of_polyopt_is_that_of_all_extreme_rays_and_no_search
         simplices, E = Simplices(ball), float(np.exp(epsilon))
         rays = extreme_rays(facets(simplices, E), dimension=JOINT.p.size, limit=20_000)
         every = InformationAim(RatioCone(simplices, epsilon).coordinates)
-        every.add(rays.vectors)
+        every.add(rays)
         rows, most = best_over_simplices(simplices, E)
 
         assert (rows @ facets(simplices, E).T <= 1e-9).all() and np.allclose(rows.sum(0), 1.0)

@@ -26,12 +26,13 @@ from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
     generated,
+    kernel,
     ldp_rows,
     likelihood,
     lip_rows,
+    reduced,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
-from sfumato.optimise.funnel.secrecy import kernel, reduced
 from sfumato.privacy.beliefs import product_level
 from sfumato.uncertainty.shifts import worst_shifts
 
@@ -77,6 +78,20 @@ def pair_rows(p, epsilon):
 def test_lip_and_ldp_are_optimal_by_a_second_route(seed, epsilon, shape):
     p = table(seed, *shape)
     one, two = best_lip(p, epsilon), best_ldp(p, epsilon)
+    assert one.value == pytest.approx(by_all_bases(p.sum(0), lip_rows(p, epsilon)), abs=1e-9)
+    assert two.value == pytest.approx(by_all_bases(p.sum(0), pair_rows(p, epsilon)), abs=1e-9)
+    assert one.value <= one.bound <= one.value + 1e-8 and two.value <= two.bound <= two.value + 1e-8
+
+
+@settings(max_examples=15)
+@given(seeds, st.sampled_from([0.3, math.log(2), 1.0]))
+def test_cones_in_which_many_facets_meet_are_listed_too(seed, epsilon):
+    """Few counts and rows that occur twice: rays lie on the planes of later cuts."""
+    counts = np.random.default_rng(seed).integers(0, 3, (3, 4)) + np.eye(3, 4)
+    p = np.concatenate([counts, counts[:1] + counts[1:2]]) / (2 * counts[:2].sum() + counts[2].sum())
+    p = p[:, p.sum(0) > 0]
+    one, two = best_lip(p, epsilon), best_ldp(p, epsilon)
+    assert one.status == two.status == "all extreme rays"
     assert one.value == pytest.approx(by_all_bases(p.sum(0), lip_rows(p, epsilon)), abs=1e-9)
     assert two.value == pytest.approx(by_all_bases(p.sum(0), pair_rows(p, epsilon)), abs=1e-9)
     assert one.value <= one.bound <= one.value + 1e-8 and two.value <= two.bound <= two.value + 1e-8

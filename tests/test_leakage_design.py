@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.designers.distortion import certified
-from sfumato.optimise.saddle.limits import LeakageLimit as Limit
-from sfumato.optimise.saddle.limits import least_distortion, under_ldp, under_maximal_leakage
+from sfumato.optimise.leakage_limits import LeakageLimit as Limit
+from sfumato.optimise.leakage_limits import least_distortion, under_ldp, under_maximal_leakage
 from sfumato.privacy import LDP, Leakage, MaximalLeakage, Shannon
 
 inf = np.inf

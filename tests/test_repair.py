@@ -12,8 +12,7 @@ from scipy.optimize import linprog
 
 from sfumato.optimise.arrays import MARGIN, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.conic import ConicProgramme, exponential, lorentz, power
-from sfumato.optimise.law_programme import LawProgramme
+from sfumato.optimise.conic import ConicProgramme, LawProgramme, exponential, lorentz, power
 from sfumato.optimise.linear import LinearProgramme, best_cover
 from sfumato.optimise.repair import blended, goal, least_share, lifted
 

@@ -18,9 +18,9 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.leakage_limits import LeakageLimit, least_distortion, under_ldp, under_maximal_leakage
 from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
-from sfumato.optimise.saddle.limits import LeakageLimit, least_distortion, under_ldp, under_maximal_leakage
 from sfumato.privacy import expected_distortion, information
 from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.dependence import Leakage

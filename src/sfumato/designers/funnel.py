@@ -26,15 +26,19 @@ from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel.posteriors import (
     COLUMNS,
     Funnel,
+    Vector,
     best_ldp,
     best_lip,
+    best_mutual,
     enumerated,
     independence_rows,
+    kernel,
+    nearby,
     optimum,
+    reduced,
     repaired,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.optimise.funnel.secrecy import Vector, best_mutual, kernel, nearby, reduced
 from sfumato.optimise.outside import meet
 from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
 from sfumato.privacy.beliefs import attributes, output_level, product_level

@@ -231,7 +231,7 @@ class Chain:
         facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
         with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
             found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
-            self.master.add(repaired(self.cone, found.vectors))
+            self.master.add(repaired(self.cone, found))
             self.bound = self.master.solve()  # of the cone: nothing is missing
 
     def outside(self) -> None:

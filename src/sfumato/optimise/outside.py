@@ -22,7 +22,6 @@ RAYS = 2.0  # at most, over the gap that is asked for or that counts as none
 FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
-LOOSER = (0.0, 8.0, 64.0)  # times that, for a cut that would not leave the cone simple
 EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
 
 
@@ -63,21 +62,14 @@ class Outside:
         return np.asarray(rays @ rows.T > 0.0)
 
     def _apply(self, row: Floats) -> Bools | None:
-        """One cut, and which rays it left; where more facets would meet at a ray than may, a looser one, or none: the
-        cone stays the larger."""
-        for times in LOOSER:
-            looser = row - times * LOOSE * self.random.random()
-            kept = np.asarray(self.cone.vectors @ looser <= 0.0)
-            try:
-                self.cone.cut(looser, self.count)
-            except TooManyRays:
-                self.full = True
-                return None
-            except Degenerate:
-                continue
-            self.count += 1
-            return kept
-        return None
+        """One cut, and which rays it left; none where they are too many or signs in doubt: the cone stays larger."""
+        try:
+            kept = self.cone.cut(row, self.count)
+        except (TooManyRays, Degenerate) as error:
+            self.full = isinstance(error, TooManyRays)
+            return None
+        self.count += 1
+        return kept
 
     def best(self) -> Floats:
         """The unit rows of the best mixture of rays; its value and slack in prices are the bound.

@@ -17,7 +17,7 @@ from sfumato.privacy.measures import GAP, AnyMeasure, Live, Reading, live
 from sfumato.tolerances import HALVINGS, NEAR_ONE, SLIP, UNIT
 
 if TYPE_CHECKING:
-    from sfumato.optimise.saddle.tilted import Orders
+    from sfumato.optimise.saddle import Orders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +108,7 @@ def _tilt(alpha: float, beta: float) -> float:
 
 def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
-    from sfumato.optimise.saddle.tilted import Orders, freely, worst_reference
+    from sfumato.optimise.saddle import Orders, freely, worst_reference
 
     orders = Orders(alpha, tau)
     if tau * max(1.0, alpha - 1) < SLIP:
@@ -129,7 +129,7 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, freely, worst_reference
+    from sfumato.optimise.saddle import Orders, SaddleProblem, freely, worst_reference
 
     n, tau = channel.shape[1], _tilt(alpha, beta)
     orders = Orders(alpha, tau)

@@ -86,7 +86,7 @@ def _row(
     seen: Live, betas: Floats, order: npt.NDArray[np.intp], widest: Floats, gap: float, alpha: float
 ) -> tuple[Floats, Floats]:
     """One α: closed forms where there are, a chain of warm starts from large β to small where there are none."""
-    from sfumato.optimise.saddle.tilted import Orders, worst_reference
+    from sfumato.optimise.saddle import Orders, worst_reference
 
     values, bounds = np.empty(betas.size), np.empty(betas.size)
     crowd: Floats | None = None

@@ -107,7 +107,7 @@ def _best(p: Floats, done: Sequence[Floats], j: int, rows: Sequence[Floats]) -> 
     """The Q^j under the given rows that adds most to what the mechanisms there are tell: extreme rows and an LP."""
     (others, _), *_ = _views(p, done, j)
     size, gain = p.shape[j + 1], conditional_gain(others.sum(axis=1))  # P(k, x^j), k the outputs there are
-    rays = extreme_rays(np.concatenate(rows), dimension=size).vectors
+    rays = extreme_rays(np.concatenate(rows), dimension=size)
     points = np.concatenate([rays, np.full((1, size), 1.0 / size)])
     return as_matrix(best_cover(np.ones(size), points, gain(points)))
 

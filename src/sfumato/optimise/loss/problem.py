@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints
-from sfumato.optimise.law_programme import LawProgramme
+from sfumato.optimise.conic import LawProgramme
 from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 

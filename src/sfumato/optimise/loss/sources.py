@@ -19,8 +19,7 @@ from scipy.special import rel_entr
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
-from sfumato.optimise.conic import exponential
-from sfumato.optimise.law_programme import LawProgramme
+from sfumato.optimise.conic import LawProgramme, exponential
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import FloorProgramme
 from sfumato.optimise.repair import blended, lifted

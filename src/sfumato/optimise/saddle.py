@@ -179,12 +179,9 @@ def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
 
 
 def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
-    """The saddle at τ = 1, where no reference has a say: from an even law, by a few steps that need no solve."""
-    problem, n = SaddleProblem(channel, orders, None), channel.shape[1]
-    p = np.full(n, 1 / n)
-    for _ in range(6):
-        p = moved(orders, p, problem.excess(p)[0])
-    return climb(problem, p, gap / 4)
+    """The saddle at τ = 1, where no reference has a say, from an even law."""
+    n = channel.shape[1]
+    return climb(SaddleProblem(channel, orders, None), np.full(n, 1 / n), gap / 4)
 
 
 # --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
