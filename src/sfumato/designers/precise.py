@@ -22,7 +22,7 @@ from sfumato.mechanism.subset_laws import incidence
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error
+from sfumato.optimise.estimates.mixing import PreciseRows, least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
