@@ -6,9 +6,9 @@ import html
 import inspect
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
+from sfumato.optimise.budget import Budget
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
@@ -238,6 +239,37 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
         draft.unit,
     )
+
+
+# --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------
+
+
+FIRST, NEXT = 0.75, 0.25  # of the time of a design alone: for the first of a curve, and for each of the others
+Known = TypeVar("Known")
+
+
+def curve_seconds(points: int, seconds: float) -> float:
+    """Of work for a whole curve, where a design alone takes so many."""
+    return (FIRST + NEXT * (points - 1)) * seconds
+
+
+def proof_seconds(seconds: float) -> float:
+    """Of them, for the bound of one of the others."""
+    return (1 - SEARCH) * NEXT * seconds
+
+
+def along(
+    tasks: Sequence[Task], one: Callable[[Task, Budget, Known | None], tuple[Draft, Known | None]], seconds: float
+) -> Iterator[Draft]:
+    """Drafts at increasing ε, each with what the one before it found.
+
+    `seconds` are those of a design alone. What a point leaves of its time is for those after it.
+    """
+    whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
+    for i, task in enumerate(tasks):
+        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST * seconds)
+        draft, known = one(task, budget, known)
+        yield draft
 
 
 # --- methods of others, registered while a programme runs -------------------------------------------------------------

@@ -13,9 +13,8 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import CLOSED, seconds_of
-from sfumato.designers.base import RELATIVE, Draft, Task, listed_rows, silent
+from sfumato.designers.base import RELATIVE, Draft, Task, along, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import srr
-from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.mechanism.subset_laws import incidence

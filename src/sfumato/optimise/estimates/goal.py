@@ -175,7 +175,7 @@ def closed_errors(law: Law, joint: Joint, reads: str) -> dict[str, float] | None
     effects = {name: [(p.size - 1, s if name == "secret" else u)] for name, p in tables.items()}
     effects |= {name: [(r, s), (k, u), (r * k, both)] for name, p in tables.items() if p.size == law.rows * law.useful}
     held = {x: 1 + sum(d / m**2 if abs(m) > DUST else math.inf for d, m in of if d) for x, of in effects.items()}
-    return {name: float(max(held[name] / p.size - p @ p, 0.0) / p.size) for name, p in tables.items()}
+    return {name: max(held[name] / p.size - float(p @ p), 0.0) / p.size for name, p in tables.items()}
 
 
 def untouched_errors(joint: Joint, reads: str) -> dict[str, float]:
