@@ -28,6 +28,7 @@ LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε excee
 SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
+ENDED = "stopped at the time limit: the best design so far"
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
 
@@ -251,11 +252,6 @@ Known = TypeVar("Known")
 def curve_seconds(points: int, seconds: float) -> float:
     """Of work for a whole curve, where a design alone takes so many."""
     return (FIRST + NEXT * (points - 1)) * seconds
-
-
-def proof_seconds(seconds: float) -> float:
-    """Of them, for the bound of one of the others."""
-    return (1 - SEARCH) * NEXT * seconds
 
 
 def along(

@@ -13,17 +13,7 @@ from typing import Any
 from sfumato.decimals import percent, with_unit
 from sfumato.demand import loaded
 from sfumato.designers.aiming import AIM, aimed, noted, searched
-from sfumato.designers.base import (
-    LARGEST,
-    REGISTERED,
-    RELATIVE,
-    SHARING,
-    Design,
-    Draft,
-    Task,
-    finished,
-    keywords_of,
-)
+from sfumato.designers.base import LARGEST, REGISTERED, RELATIVE, SHARING, Design, Draft, Task, finished, keywords_of
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown

@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import (
-    LARGEST,
-    SEARCH,
-    Draft,
-    Task,
-    along,
-    curve_seconds,
-    listed_rows,
-    proof_seconds,
-    silent,
-)
+from sfumato.designers.base import ENDED, LARGEST, NEXT, SEARCH, Draft, Task, along, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
@@ -141,7 +131,7 @@ def ballopt_along(
         )
         if found is not None:
             return (
-                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work(proof_seconds(usual)))
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * NEXT * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
     return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
@@ -210,7 +200,9 @@ def _drafted(
     every = None if inner is None or task.at_most is not None else best_over_simplices(inner, math.exp(task.epsilon))
     if every is not None:
         found = Found(Table(every[0], task.rows), every[1], bound=every[1])
-    elif _listed(task, within, search):
+    elif listable(within, task.reads, search) or (
+        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+    ):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
             others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
@@ -221,7 +213,7 @@ def _drafted(
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)
         found = _wide(task, within, search, profile, each)
     if search.over:
-        found.notes = [*found.notes, "stopped at the time limit: the best design so far"]
+        found.notes = [*found.notes, ENDED]
     found.details["outside" if inner is None else "family"] = found.bound
     if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
         found.bound, closed = math.inf, closed[-1:]
@@ -236,11 +228,6 @@ def _drafted(
 def _laid(task: Task, within: Any) -> bool:
     """Whether rows may be a layout."""
     return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
-
-
-def _listed(task: Task, within: Any, budget: Budget) -> bool:
-    few = not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
-    return listable(within, task.reads, budget) or few
 
 
 def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:

@@ -65,7 +65,7 @@ def searched_along(
     known: Sequence[Floats] = (), once: float | None = None,
 ) -> list[PreciseRows] | None:
     """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
-    as this one allows them (`optimise.all_levels`); None where levels are not searched together, or time is too short.
+    as this one allows them; None where levels are not searched together, or time is too short.
 
     `known` are the rows of designs from which the whole table can be estimated, one for each level. `once` is as in
     `Together.run`.
@@ -159,7 +159,7 @@ def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, re
         return values_of(shape[1], epsilon)
     (s, u), n = np.divmod(coordinates.cell, shape[1]), len(coordinates.p)
     each = values_of(shape[1], epsilon)[:, u], values_of(shape[0], epsilon)[:, s]
-    return _proper(np.concatenate([np.eye(n, dtype=bool), *each, _parts(n, epsilon)]))
+    return _proper(np.eye(n, dtype=bool), *each, _parts(n, epsilon))
 
 
 def values_of(k: int, epsilon: float) -> Bools:
@@ -171,7 +171,7 @@ def values_of(k: int, epsilon: float) -> Bools:
         with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
             found = np.array(incidence(k, order))
             sets += [found, ~found]
-    return _proper(np.concatenate(sets))
+    return _proper(*sets)
 
 
 def fitting(epsilon: float) -> list[int]:
@@ -188,8 +188,9 @@ def _parts(n: int, epsilon: float) -> Bools:
     return np.concatenate([rng.permutation(n) % parts == np.arange(parts)[:, None] for _ in turns])
 
 
-def _proper(sets: Bools) -> Bools:
-    sets = np.unique(sets, axis=0)
+def _proper(*several: Bools) -> Bools:
+    """Each once, without the empty one and the full one."""
+    sets = np.unique(np.concatenate(several), axis=0)
     return np.asarray(sets[sets.any(1) & ~sets.all(1)])
 
 
