@@ -251,10 +251,12 @@ class _Boxes:
         """The least upper bound that the time allows, or one that is `enough`; ∞ if it does not suffice for the first
         box, the range of every axis over the rows that the cuts leave."""
         units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
-        ends = np.array([self._solved(sign * axis, ROUNDS)[0] for axis in units for sign in (-1.0, 1.0)]) + 1e-9
-        if not np.isfinite(ends).all():
-            return np.inf
-        low, high = ends.reshape(-1, 2)[::-1].T * [[-1.0], [1.0]]
+        ends: list[float] = []
+        for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):
+            ends.append(self._solved(side, ROUNDS)[0] + 1e-9)
+            if not np.isfinite(ends[-1]):
+                return np.inf
+        low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]
         heap: list[tuple[float, int, Floats, Floats, Floats]] = []
         boxes, above, number = [(low, high)], -np.inf, count()
         while True:

@@ -197,7 +197,7 @@ def _proper(*several: Bools) -> Bools:
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-PASSES = 6  # over the secrets: more cost time, and rows become alike
+PASSES = 5  # over the secrets: more cost time, and rows become alike
 
 
 class BlockMover:
@@ -240,9 +240,9 @@ class BlockMover:
             near = sets[:, None, at] ^ np.eye(len(at) + 1, len(at), -1, dtype=bool)
             lo, hi = heights.at(np.clip(near @ self.p[at] / self.p[at].sum(), 0.0, 1.0))
             change = np.where(near, hi[..., None], lo[..., None]) - rows[:, None, at]  # [kind, y, exchange, value]
-            bent = (change @ slope[np.ix_(at, at)] + 2 * pull[:, None, at]) * change
+            bent = np.einsum("kyeu,kyeu->kye", change @ slope[np.ix_(at, at)] + 2 * pull[:, None, at], change)
             mean, cost = ((rows @ x)[:, None] + change @ x[at] for x in (self.p, prices))
-            score = (((rows * pull).sum(1)[:, None] + bent.sum(-1)) / mean - cost) / mean
+            score = (((rows * pull).sum(1)[:, None] + bent) / mean - cost) / mean
             kind, best = np.divmod(score.transpose(1, 0, 2).reshape(len(y), -1).argmax(1), len(at) + 1)
             sets[:, at] = near[y, best]
             pull += change[kind, y, best] @ slope[at]
