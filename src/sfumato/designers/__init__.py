@@ -8,8 +8,7 @@ from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design, Draft, Task, register
-    from sfumato.designers.choose import design, methods, options_of
-    from sfumato.designers.curves import designs
+    from sfumato.designers.choose import design, designs, methods, options_of
     from sfumato.designers.distances import letters
     from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
     from sfumato.designers.splitting import response, strength_rule

@@ -6,9 +6,9 @@ import html
 import inspect
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
+from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
@@ -27,6 +28,7 @@ LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε excee
 SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
+ENDED = "stopped at the time limit: the best design so far"
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
 
@@ -238,6 +240,32 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
         draft.unit,
     )
+
+
+# --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------
+
+
+FIRST, NEXT = 0.75, 0.25  # of the time of a design alone: for the first of a curve, and for each of the others
+Known = TypeVar("Known")
+
+
+def curve_seconds(points: int, seconds: float) -> float:
+    """Of work for a whole curve, where a design alone takes so many."""
+    return (FIRST + NEXT * (points - 1)) * seconds
+
+
+def along(
+    tasks: Sequence[Task], one: Callable[[Task, Budget, Known | None], tuple[Draft, Known | None]], seconds: float
+) -> Iterator[Draft]:
+    """Drafts at increasing ε, each with what the one before it found.
+
+    `seconds` are those of a design alone. What a point leaves of its time is for those after it.
+    """
+    whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
+    for i, task in enumerate(tasks):
+        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST * seconds)
+        draft, known = one(task, budget, known)
+        yield draft
 
 
 # --- methods of others, registered while a programme runs -------------------------------------------------------------

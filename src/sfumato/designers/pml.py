@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LARGEST, Draft, Task, listed_rows, silent
+from sfumato.designers.base import ENDED, LARGEST, Draft, Task, listed_rows, silent
 from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.arrays import DUST
@@ -76,7 +76,7 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
         master.add(repaired(cone, np.concatenate(begun) + DUST, loose=True))
     if master.solve() < joint.entropy * (1 - ALIKE):
         improve(master, [Tangents(cone, master)], budget)
-    notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
+    notes = (ENDED,) if budget.over else ()
     return Draft(law_of_rows(mixed_again(cone, master), task), "pml", _limit(task, budget), notes)
 
 

@@ -13,16 +13,15 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import CLOSED, seconds_of
-from sfumato.designers.base import RELATIVE, Draft, Task, listed_rows, silent
+from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, along, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import srr
-from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.mechanism.subset_laws import incidence
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.proved_gap import PreciseRows, least_error
+from sfumato.optimise.estimates.mixing import PreciseRows, least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
 from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
@@ -49,11 +48,8 @@ def precise(
     same promise, compete as whole designs. `working` are seconds of work instead of a time limit, whatever else the
     machine does.
     """
-    if time_limit is None:
-        budget = Budget.of_work(patience() * SECONDS if working is None else working, progress)
-    else:
-        budget = Budget.of(time_limit, progress)
-    return Estimated.of(task, target).made(budget)[0]
+    work = Budget.of_work(patience() * SECONDS if working is None else working, progress)
+    return Estimated.of(task, target).made(work if time_limit is None else Budget.of(time_limit, progress))[0]
 
 
 def precise_along(
@@ -137,8 +133,8 @@ class Estimated:
         return self.proved(found, beside, search), None if found is None else found.rows
 
     def _found(self, aim: Goal, budget: Budget, known: Sequence[Floats]) -> PreciseRows | None:
-        task = self.task
-        return searched(task.within, task.epsilon, self.beside(aim), task.reads, budget, known, task.at_most)
+        x = self.task
+        return searched(x.within, x.epsilon, self.beside(aim), x.reads, budget, known, x.at_most)
 
     def proved(self, found: PreciseRows | None, proof: Budget | None, search: Budget = FREE) -> Draft:
         """The draft of rows that were found, with what is proved about others within the time, if that is asked for."""
@@ -187,7 +183,7 @@ class Estimated:
         of = "(s, u)" if reads == "both" else "u alone"
         notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
         if budget.over:
-            notes.append("stopped at the time limit: the best design so far")
+            notes.append(ENDED)
         if asked and least <= aim.untouched < error / (1 + REACHED):
             notes.append("only the error of the untouched table is proved to be out of reach within the time")
         n = 1 if self.name == "each" else task.joint.n or 1

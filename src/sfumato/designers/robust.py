@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LARGEST, SEARCH, Draft, Task, listed_rows, silent
+from sfumato.designers.base import ENDED, LARGEST, NEXT, SEARCH, Draft, Task, along, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.curves import along, curve_seconds, proof_seconds
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -140,7 +139,7 @@ def ballopt_along(
         )
         if found is not None:
             return (
-                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work(proof_seconds(usual)))
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * NEXT * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
     return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
@@ -150,7 +149,8 @@ def polyopt(
     task: Task, *, same_secret: bool = True, gap: float = GAP, quick: bool = False, time_limit: float | None = None,
     progress: Progress | None = None, limit: float | None = None, working: float | None = None,
 ) -> Draft:
-    """PolyOpt: rows that are private over the simplices which enclose the conditional balls [000, Thm 3], at any size.
+    """PolyOpt: rows that are private over the simplices which enclose the conditional balls [000, Thm 3], at any size:
+    the optimum of all extreme rows where these are few and products, else what the search of ballopt finds.
 
     same_secret=True keeps the s₁ = s₂ inequalities of the paper's cone; False drops them, which privacy does not need.
     limit is a bound that is proved already, of every mechanism that is private over the set; no other is looked for.
@@ -163,28 +163,6 @@ def polyopt(
     budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
     draft, _ = _drafted(task, "polyopt", gap, budget, inner=inner, quick=quick, known=limit)
     return replace(draft, details={**draft.details, "same_secret": same_secret})
-
-
-def polyopt_along(
-    tasks: Sequence[Task], *, limit: float | None = None, working: float | None = None, **options: Any
-) -> Iterator[Draft] | None:
-    """PolyOpt's optimum at each ε from all of its extreme rows; None where these are not listed, or more is asked for.
-
-    `limit` is a bound that is proved already: no other is looked for. `working` is what a design alone may take.
-    """
-    first, last = tasks[0], tasks[-1]
-    asked = first.notion == "rldp" and first.reads == "both" and first.at_most is None and last.epsilon <= LARGEST
-    balls = isinstance(first.within, (ChiSquareBall, RenyiBall)) and (first.joint.p_secret > 0).sum() > 1
-    if options or not asked or not balls:
-        return None
-    every = [best_over_simplices(Simplices(first.within), math.exp(task.epsilon)) for task in tasks]
-    found = [Found(Table(x[0], first.rows), x[1], details={"family": x[1]}) for x in every if x is not None]
-    if len(found) < len(tasks):
-        return None
-    seconds = proof_seconds(usual_seconds(first) if working is None else working)
-    return (
-        x.draft(task, "polyopt", (), GAP, Budget.of_work(seconds), limit) for task, x in zip(tasks, found, strict=True)
-    )
 
 
 def nr(
@@ -217,8 +195,9 @@ def _closed(task: Task) -> list[Draft]:
 
 
 def _drafted(
-    task: Task, method: str, gap: float, budget: Budget, *, inner: Any = None, profile: Profile | None = None,
-    quick: bool = False, others: Sequence[Floats] = (), carried: Carried | None = None, known: float | None = None,
+    task: Task, method: str, gap: float, budget: Budget, *, inner: Simplices | None = None, quick: bool = False,
+    profile: Profile | None = None, others: Sequence[Floats] = (), carried: Carried | None = None,
+    known: float | None = None,
 ) -> tuple[Draft, Carried | None]:
     """The draft of a search over the set, or over `inner`, which encloses it; and what another ε may begin with."""
     if task.epsilon == 0:
@@ -226,7 +205,12 @@ def _drafted(
     within, started, closed = task.within if inner is None else inner, budget.clock(), _closed(task)
     beside = budget.less(task.proving)
     search = FREE if quick else beside.part(SEARCH)
-    if _listed(task, within, search):
+    every = None if inner is None or task.at_most is not None else best_over_simplices(inner, math.exp(task.epsilon))
+    if every is not None:
+        found = Found(Table(every[0], task.rows), every[1], bound=every[1])
+    elif listable(within, task.reads, search) or (
+        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+    ):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
             others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
@@ -237,7 +221,7 @@ def _drafted(
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)
         found = _wide(task, within, search, profile, each)
     if search.over:
-        found.notes = [*found.notes, "stopped at the time limit: the best design so far"]
+        found.notes = [*found.notes, ENDED]
     found.details["outside" if inner is None else "family"] = found.bound
     if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
         found.bound, closed = math.inf, closed[-1:]
@@ -252,11 +236,6 @@ def _drafted(
 def _laid(task: Task, within: Any) -> bool:
     """Whether rows may be a layout."""
     return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
-
-
-def _listed(task: Task, within: Any, budget: Budget) -> bool:
-    few = not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
-    return listable(within, task.reads, budget) or few
 
 
 def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:

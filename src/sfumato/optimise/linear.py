@@ -223,6 +223,7 @@ class Cover:
     weights: Floats
     points: Floats
     value: float
+    prices: Floats
     bound: float
     """λ·p + β·limit + max_i (f_i − λ·v_i − β·w_i)₊ Σp: no mixture of the offered points does better, whatever λ is."""
 
@@ -249,4 +250,4 @@ def best_cover(
     alpha, used = programme.exact(weights)
     value = float(programme.worth[np.flatnonzero(weights > DUST)] @ alpha)
     bound = float(prices @ mean) + max(0.0, float(reduced.max())) * float(mean.sum())
-    return Cover(alpha, used, value, bound + (rate * limit if rate > 0.0 else 0.0))
+    return Cover(alpha, used, value, prices, bound + (rate * limit if rate > 0.0 else 0.0))

@@ -65,7 +65,6 @@ class Goal:
         rows = law.matrix()
         return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
-
     def slope(self, J: Floats) -> Floats:
         """M = J⁻¹CJ⁻¹ over all coordinates, of any information matrix J over them."""
         seen, out = np.ix_(self.seen, self.seen), np.zeros_like(J)
@@ -161,27 +160,33 @@ def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
 
 
 def closed_errors(law: Law, joint: Joint, reads: str) -> dict[str, float] | None:
-    """n times the mean variance of what a reader looks at (see `codes_of`), or None where there is no closed form."""
+    """n times the mean variance of what a reader looks at (see `codes_of`), or None where there is no closed form.
+
+    All outputs of a law of four weights have the same ‖L‖², the sum over the effects, which Q multiplies by one number
+    each, of their dimension over that number squared, divided by the number of cells: Σ Var = ‖L‖² − ‖p‖².
+    """
     seen, tables = _tables(joint, reads)
     if isinstance(law, Unary):
         bits = _bits(*law.chances, seen).sum()
-        return {name: float((bits + 1 - (p**2).sum()) / p.size) for name, p in tables.items()}
+        return {name: float((bits + 1 - p @ p) / p.size) for name, p in tables.items()}
     if not isinstance(law, Cells):
         return None
-    a, b, c = map(_inverse_square, law.spectrum)
-    return {name: _cells_error(name, p, a, b, c, law.rows, law.useful) for name, p in tables.items()}
+    (s, u, both), r, k = law.spectrum, law.rows - 1, law.useful - 1
+    effects = {name: [(p.size - 1, s if name == "secret" else u)] for name, p in tables.items()}
+    effects |= {name: [(r, s), (k, u), (r * k, both)] for name, p in tables.items() if p.size == law.rows * law.useful}
+    held = {x: 1 + sum(d / m**2 if abs(m) > DUST else math.inf for d, m in of if d) for x, of in effects.items()}
+    return {name: max(held[name] / p.size - float(p @ p), 0.0) / p.size for name, p in tables.items()}
 
 
 def untouched_errors(joint: Joint, reads: str) -> dict[str, float]:
     """The same for the table itself: sampling alone."""
-    return {name: float((1 - (p**2).sum()) / p.size) for name, p in _tables(joint, reads)[1].items()}
+    return {name: float((1 - p @ p) / p.size) for name, p in _tables(joint, reads)[1].items()}
 
 
 def _tables(joint: Joint, reads: str) -> tuple[Floats, dict[str, Floats]]:
     """The distribution of the inputs, and that of each part of the table."""
     seen = joint.p.ravel() if reads == "both" else joint.p_useful
-    codes = codes_of(joint, reads)
-    return seen, {name: np.asarray(np.bincount(code, seen), np.float64) for name, code in codes.items()}
+    return seen, {name: np.asarray(np.bincount(x, seen), np.float64) for name, x in codes_of(joint, reads).items()}
 
 
 def _bits(on: float, off: float, p: Floats) -> Floats:
@@ -189,21 +194,3 @@ def _bits(on: float, off: float, p: Floats) -> Floats:
     if on - off <= DUST:
         return np.full(p.shape, math.inf)
     return np.asarray((p * on * (1 - on) + (1 - p) * off * (1 - off)) / (on - off) ** 2)
-
-
-def _inverse_square(x: float) -> float:
-    return 1 / x**2 if abs(x) > DUST else math.inf
-
-
-def _cells_error(name: str, p: Floats, s: float, u: float, both: float, r: int, k: int) -> float:
-    """Σ Var = ‖L‖² − ‖p‖², and all outputs have the same ‖L‖²: the sum over the parts of the table that Q multiplies by
-    one number each, of their dimension over that number squared, divided by the number of cells."""
-
-    def times(dimension: int, x: float) -> float:
-        return dimension * x if dimension else 0.0
-
-    if name == "joint" or (name == "useful" and r == 1):
-        held = 1 + times(r - 1, s) + times(k - 1, u) + times((r - 1) * (k - 1), both)
-    else:
-        held = 1 + times(p.size - 1, s if name == "secret" else u)
-    return float(max(held / p.size - (p**2).sum(), 0.0) / p.size)

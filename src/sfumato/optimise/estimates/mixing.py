@@ -1,18 +1,24 @@
-"""The master for estimates: a pool of private rows, its best mixture, and prices for rows that are still missing."""
+"""The master for estimates: a pool of private rows, its best mixture, prices for rows that are still missing; and what
+no private mechanism can go below."""
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from threadpoolctl import ThreadpoolController
 
-from sfumato.optimise.arrays import DUST, TINY, Bools, Floats
+from sfumato.optimise.arrays import DUST, SEALING, TINY, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.cone import SETTLED as CUT
+from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.estimates.goal import Goal, diagonal, inverse
+from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.search import FEWEST
 
 # --- A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method
@@ -180,3 +186,111 @@ class Estimates:
 
     def learn(self) -> None:
         """Duals of a smooth programme need no care: the next mixture brings its own."""
+
+
+# --- the equivalence theorem: what no private mechanism can go below --------------------------------------------------
+# Let J be any design's information (Jp = 1), f = tr(CJ⁻¹) − pᵀCp, M = J⁻¹CJ⁻¹, and λ any prices. With D = Σλ + max over
+# private unit rows of (vᵀMv − λ·v), less pᵀCp, every private design has an error f* ≥ f²/D: Cauchy–Schwarz along J*,
+# and Σ θ*v* = 1. The maximum of a convex function over a cone is bounded from above on boxes of its own axes y = e·v,
+# where y² ≤ (l + h)y − lh, under cuts of the cone; boxes are halved where that chord is furthest off.
+
+
+CLOSE = 2e-3  # of the error: a proof as tight as this ends the search
+ROUNDS = 6  # of cuts along each axis
+SLACK = 1e-6  # of D: more than the tolerances of HiGHS and the rounding of J together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreciseRows:
+    """Private rows Q[y, i] over the coordinates, their error, and the master with its prices."""
+
+    rows: Floats
+    error: float
+    master: Estimates
+    cone: RatioCone
+
+
+def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
+    """A proved lower bound of the error of every private design; 0 where the time does not suffice for one."""
+    law, error = found.rows @ aim.coordinates.p, aim.of_rows(found.rows)
+    unit = found.rows[law > 0] / law[law > 0, None]
+    J = (unit.T * law[law > 0]) @ unit
+    values = np.linalg.eigvalsh(J[np.ix_(aim.seen, aim.seen)])
+    if values[0] <= DUST * values[-1] or not error > 0:
+        return 0.0
+    slope, prices = aim.slope(J) / error, found.master.prices / error
+    wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
+    wider.coordinates, wider.secrets = found.cone.coordinates, found.cone.secrets
+    start = float(prices.sum()) - aim.own / error
+    top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)
+    return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0
+
+
+class _Boxes:
+    """Upper bounds of vᵀMv − λ·v over private unit rows."""
+
+    def __init__(self, cone: RatioCone, slope: Floats, prices: Floats, budget: Budget) -> None:
+        self.cone, self.budget = cone, budget
+        self.p, self.n = cone.coordinates.p, len(prices)
+        scale = 1 / np.sqrt(self.p + 1e-2 / self.n)  # about the size of entries; any scale is right
+        still = scale * self.p / np.linalg.norm(scale * self.p)  # along it unit rows do not differ
+        off = np.eye(self.n) - np.outer(still, still)
+        curve, axes = np.linalg.eigh(off @ (scale[:, None] * slope * scale) @ off)
+        keep = curve > DUST * curve[-1]  # what is below is rounding, which SLACK covers
+        self.curve, self.axes = curve[keep], (axes[:, keep] / scale[:, None]).T  # y = axes · (v − 1)
+        self.flat = -float(slope.sum())
+        self.linear = 2 * slope.sum(1) - prices
+        self.lp = LinearProgramme(
+            np.zeros(self.n + len(self.curve)), np.append(np.zeros(self.n), np.full(len(self.curve), -INFINITY)),
+            np.full(self.n + len(self.curve), INFINITY), maximise=True, warm=True,
+        )
+        self.lp.equal(np.append(self.p, np.zeros(len(self.curve)))[None], 1.0)
+        self.lp.equal(np.hstack([self.axes, -np.eye(len(self.curve))]), self.axes.sum(1))
+
+    def top(self, enough: float) -> float:
+        """The least upper bound that the time allows, or one that is `enough`; ∞ if it does not suffice for the first
+        box, the range of every axis over the rows that the cuts leave."""
+        units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
+        ends: list[float] = []
+        for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):
+            ends.append(self._solved(side, ROUNDS)[0] + 1e-9)
+            if not np.isfinite(ends[-1]):
+                return np.inf
+        low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]
+        heap: list[tuple[float, int, Floats, Floats, Floats]] = []
+        boxes, above, number = [(low, high)], -np.inf, count()
+        while True:
+            for low, high in boxes:
+                value, y = self._bounded(low, high)
+                if value > -np.inf:  # a part is never above the whole, whatever happened to its programme
+                    heapq.heappush(heap, (max(-value, above), next(number), low, high, y))
+            if not heap or -heap[0][0] <= enough or self.budget.over:
+                return -heap[0][0] if heap else np.inf
+            above, _, low, high, y = heapq.heappop(heap)
+            k = np.arange(len(y)) == np.argmax(self.curve * ((low + high) * y - low * high - y**2))
+            middle = np.clip(y, 0.9 * low + 0.1 * high, 0.1 * low + 0.9 * high)
+            boxes = [(low, np.where(k, middle, high)), (np.where(k, middle, low), high)]
+
+    def _bounded(self, low: Floats, high: Floats) -> tuple[float, Floats]:
+        """The bound on a box, and the axes of the row that attains it; −∞ if no row is there."""
+        self.lp.within(np.append(np.zeros(self.n), low), np.append(np.full(self.n, INFINITY), high))
+        value, y = self._solved(np.append(self.linear, self.curve * (low + high)), 1)
+        return value + self.flat - float(self.curve @ (low * high)), y if value < np.inf else (low + high) / 2
+
+    def _solved(self, cost: Floats, rounds: int) -> tuple[float, Floats]:
+        """max cost·(v, y) with cuts where the maximiser is not private, and y; −∞ if infeasible, ∞ if it failed."""
+        self.lp.cost(cost)
+        for turn in range(rounds + 1):
+            if self.budget.over:
+                break
+            found = self.lp.solve(PRIMAL if turn == 0 else None)
+            x, y = np.split(found.x, [self.n])
+            if found.infeasible:
+                return -np.inf, y
+            if not found.optimal or not found.value < np.inf:
+                break
+            cuts = self.cone.cuts(np.maximum(x[None], 0.0), loose=True).above(CUT).normals if turn < rounds else ()
+            if not len(cuts):
+                return found.value, y
+            self.lp.at_most(np.pad(cuts, ((0, 0), (0, len(self.curve)))))
+        return np.inf, np.zeros(len(self.curve))

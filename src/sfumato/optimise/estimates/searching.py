@@ -15,12 +15,11 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.all_levels import OneLevel, Together, joinable, rows_for
-from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates
-from sfumato.optimise.estimates.proved_gap import PreciseRows
+from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates, PreciseRows
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve
@@ -66,7 +65,7 @@ def searched_along(
     known: Sequence[Floats] = (), once: float | None = None,
 ) -> list[PreciseRows] | None:
     """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
-    as this one allows them (`optimise.all_levels`); None where levels are not searched together, or time is too short.
+    as this one allows them; None where levels are not searched together, or time is too short.
 
     `known` are the rows of designs from which the whole table can be estimated, one for each level. `once` is as in
     `Together.run`.
@@ -98,7 +97,7 @@ class _Begun:
         self.exact.within = within
         self.mixed = self.master.foretold <= budget.left  # else not even one mixture fits into the time
         if self.mixed:
-            self.blocks = _blocks(self.cone, epsilon, at_most)
+            self.blocks = BlockMover.several(self.cone, epsilon, at_most)
             self.sets = sets_of(self.cone.coordinates, within.joint.shape, epsilon, reads)
             self._begin(epsilon, known)
 
@@ -160,7 +159,7 @@ def sets_of(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, re
         return values_of(shape[1], epsilon)
     (s, u), n = np.divmod(coordinates.cell, shape[1]), len(coordinates.p)
     each = values_of(shape[1], epsilon)[:, u], values_of(shape[0], epsilon)[:, s]
-    return _proper(np.concatenate([np.eye(n, dtype=bool), *each, _parts(n, epsilon)]))
+    return _proper(np.eye(n, dtype=bool), *each, _parts(n, epsilon))
 
 
 def values_of(k: int, epsilon: float) -> Bools:
@@ -172,7 +171,7 @@ def values_of(k: int, epsilon: float) -> Bools:
         with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
             found = np.array(incidence(k, order))
             sets += [found, ~found]
-    return _proper(np.concatenate(sets))
+    return _proper(*sets)
 
 
 def fitting(epsilon: float) -> list[int]:
@@ -189,27 +188,16 @@ def _parts(n: int, epsilon: float) -> Bools:
     return np.concatenate([rng.permutation(n) % parts == np.arange(parts)[:, None] for _ in turns])
 
 
-def _proper(sets: Bools) -> Bools:
-    sets = np.unique(sets, axis=0)
+def _proper(*several: Bools) -> Bools:
+    """Each once, without the empty one and the full one."""
+    sets = np.unique(np.concatenate(several), axis=0)
     return np.asarray(sets[sets.any(1) & ~sets.all(1)])
 
 
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-PASSES = 6  # over the secrets: more cost time, and rows become alike
-
-
-def _blocks(cone: RatioCone, epsilon: float, at_most: float | None = None) -> list[BlockMover]:
-    """Movers without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
-    within = cone.within
-    if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
-        return []
-    ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
-    p, profiles = within.joint.p, [capped(epsilon, at_most)]
-    if ball.budget > 0:
-        profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0])
-    return [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(profiles)]
+PASSES = 5  # over the secrets: more cost time, and rows become alike
 
 
 class BlockMover:
@@ -220,10 +208,20 @@ class BlockMover:
         self.p, self.unit = cone.coordinates.p, cone.coordinates.unit
         secret, E = cone.coordinates.cell // cone.within.joint.shape[1], math.exp(epsilon)
         self.cells = [at for s in np.unique(secret) if len(at := np.flatnonzero((secret == s) & (self.p > 0)))]
-        self.heights = [
-            Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile) for at in self.cells
-        ]
+        self.heights = [Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile) for at in self.cells]
         self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
+
+    @staticmethod
+    def several(cone: RatioCone, epsilon: float, at_most: float | None) -> list[BlockMover]:
+        """Without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
+        within = cone.within
+        if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
+            return []
+        ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
+        p, profiles = within.joint.p, [capped(epsilon, at_most)]
+        if ball.budget > 0:
+            profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0])
+        return [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(profiles)]
 
     def starts(self, sets: Bools) -> Floats:
         """Rows on sets of coordinates [y, i], the steeper of the two kinds of heights."""
@@ -234,49 +232,22 @@ class BlockMover:
         return out
 
     def climbed(self, slope: Floats, prices: Floats, sets: Bools) -> Floats:
-        """Unit rows on sets, after a few exchanges of one value of each secret."""
-        rows, before = self.starts(sets), np.full(len(sets), -np.inf)
+        """Unit rows on sets, of which for each secret in turn one value enters or leaves, or nothing does."""
+        rows, y = self.starts(sets), np.arange(len(sets))
         rows[:, self.p <= 0] = np.where(prices[self.p <= 0] < 0, self.most, self.least)
         pull = rows @ slope
-        for _ in range(PASSES):
-            for at, heights in zip(self.cells, self.heights, strict=True):
-                now = self._exchanged(rows, pull, sets, at, heights, slope, prices)
-            if np.all(now <= before + SETTLED * np.abs(now)):
-                break
-            before = now
+        for at, heights in [*zip(self.cells, self.heights, strict=True)] * PASSES:
+            near = sets[:, None, at] ^ np.eye(len(at) + 1, len(at), -1, dtype=bool)
+            lo, hi = heights.at(np.clip(near @ self.p[at] / self.p[at].sum(), 0.0, 1.0))
+            change = np.where(near, hi[..., None], lo[..., None]) - rows[:, None, at]  # [kind, y, exchange, value]
+            bent = np.einsum("kyeu,kyeu->kye", change @ slope[np.ix_(at, at)] + 2 * pull[:, None, at], change)
+            mean, cost = ((rows @ x)[:, None] + change @ x[at] for x in (self.p, prices))
+            score = (((rows * pull).sum(1)[:, None] + bent) / mean - cost) / mean
+            kind, best = np.divmod(score.transpose(1, 0, 2).reshape(len(y), -1).argmax(1), len(at) + 1)
+            sets[:, at] = near[y, best]
+            pull += change[kind, y, best] @ slope[at]
+            rows[:, at] += change[kind, y, best]
         return self.unit(rows)
-
-    def _exchanged(
-        self, rows: Floats, pull: Floats, sets: Bools, at: Ints, heights: Heights, slope: Floats, prices: Floats
-    ) -> Floats:
-        """One value of one secret enters or leaves, or nothing does, in every row; the rows' scores."""
-        p, M, lam = self.p[at], slope[np.ix_(at, at)], prices[at]
-        mine, inside = rows[:, at], sets[:, at].astype(float)
-        cross = pull[:, at] - mine @ M
-        inner = (rows * pull).sum(1) - 2 * (mine * cross).sum(1) - ((mine @ M) * mine).sum(1)
-        z, flat = rows @ self.p - mine @ p, rows @ prices - mine @ lam
-        sign, pulled = 1.0 - 2.0 * inside, inside @ M
-
-        def after(total: Floats, change: Floats) -> Floats:
-            return np.asarray(total[:, None] + np.pad(sign * change, ((0, 0), (1, 0))))
-
-        mass, cost = after(inside @ p, p), after(inside @ lam, lam)
-        once, joined = after(inside @ M.sum(1), M.sum(1)), after((cross * inside).sum(1), cross)
-        twice = after((pulled * inside).sum(1), 2 * pulled + sign * np.diag(M))
-        lo, hi = heights.at(np.clip(mass / p.sum(), 0.0, 1.0))  # [kind, y, exchange]
-        d = hi - lo
-        own = lo**2 * M.sum() + 2 * lo * d * once + d**2 * twice
-        mean = z[:, None] + lo * p.sum() + d * mass
-        both = own + 2 * (lo * cross.sum(1)[:, None] + d * joined) + inner[:, None]
-        score = (both / mean - (flat[:, None] + lo * lam.sum() + d * cost)) / mean
-        every, y = score.transpose(1, 0, 2).reshape(len(rows), -1), np.arange(len(rows))
-        kind, which = np.divmod(every.argmax(1), len(at) + 1)
-        changed = np.flatnonzero(which > 0)
-        sets[changed, at[which[changed] - 1]] ^= True
-        new = lo[kind, y, which][:, None] + d[kind, y, which][:, None] * sets[:, at]
-        pull += (new - mine) @ slope[at]
-        rows[:, at] = new
-        return np.asarray(every.max(1))
 
 
 class Varied:

@@ -175,7 +175,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
             break
     alpha, points = master.exact(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
-    return Cover(alpha, points, value, max(bound, value))
+    return Cover(alpha, points, value, prices, max(bound, value))
 
 
 def _climbed(piece: Slice, prices: Floats, point: Floats) -> Floats:
