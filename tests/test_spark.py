@@ -24,10 +24,10 @@ from tests.test_release import ALL, rows
 import sfumato as sf
 from sfumato.drawing.randomness import Stream
 from sfumato.releasing import Session, read_manifest
+from sfumato.releasing import spark as spark_release
 from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.spark import by_value, spark_release
+from sfumato.releasing.spark import _to_url, by_value
 from sfumato.releasing.spark.by_value import _answers
-from sfumato.releasing.spark.spark_release import _to_url
 
 SRR = ALL["srr"]
 TABLE = rows(400)

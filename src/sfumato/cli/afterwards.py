@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,12 +114,7 @@ def synthesise(
     files = releasing.Files.beside(out, mechanism=False, report=False, inputs=[released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(table_source(released), law, decode=decode)
-    table = found.synthesise(rows, seed=seed)
-    told = {
-        "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
-        "estimated_from": found.n, "mechanism": law.checksum, "note": estimation.NOTE,
-    }
-    files.publish(table, lambda size: (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode(), force=force)
+    table = releasing.synthesised(found, law, rows, files, seed=seed, force=force)
     story(f"{rows:,} synthetic records with {', '.join(table.column_names)}: {out}. {estimation.NOTE}")
 
 

@@ -8,9 +8,9 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.ledgers.entries import Entry
-    from sfumato.ledgers.ledger import Ledger, account_text, evidence
+    from sfumato.ledgers.ledger import Ledger, account_of, account_text, evidence
 
 __all__ = on_demand(__name__, {
     ".entries": "Entry",
-    ".ledger": "Ledger account_text evidence",
+    ".ledger": "Ledger account_of account_text evidence",
 })

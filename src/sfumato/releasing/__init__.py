@@ -8,25 +8,21 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest, manifest_path, read_manifest
-    from sfumato.releasing.bundle_planning import planned_bundle, rival
     from sfumato.releasing.entrances import publish, release
-    from sfumato.releasing.files import Files
+    from sfumato.releasing.files import Files, synthesised
     from sfumato.releasing.flow import Account, DrawOptions
-    from sfumato.releasing.notices import small_cells
     from sfumato.releasing.planning import Plan, joint_of, plan, planned
     from sfumato.releasing.session import Drawing, Order, Release, Session
-    from sfumato.releasing.spark.spark_release import spark_release
+    from sfumato.releasing.spark import cluster_release
     from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered, usual_cap
 
 __all__ = on_demand(__name__, {
     "sfumato.drawing.manifest": "Manifest manifest_path read_manifest",
-    ".bundle_planning": "planned_bundle rival",
     ".entrances": "publish release",
-    ".files": "Files",
+    ".files": "Files synthesised",
     ".flow": "Account DrawOptions",
-    ".notices": "small_cells",
     ".planning": "Plan joint_of plan planned",
     ".session": "Drawing Order Release Session",
-    ".spark.spark_release": "spark_release",
+    ".spark": "cluster_release",
     ".wishes": "EVERY Wishes completed numbered usual_cap",
 })

@@ -80,7 +80,7 @@ def learnt(
     told = _said(wishes)
     if file is not None and place is not None and place.exists():
         return _told_before(file, place, wishes, told)
-    found, before = unsaid(wishes), None if first is None else first.noise
+    found, before = wishes.unsaid, None if first is None else first.noise
     heard = () if first is None else first.notes
     if found or wishes.design == "noisy":
         check_kept(place)
@@ -188,18 +188,6 @@ def _others(columns: Mapping[str, Column]) -> list[str]:
         f"of {name} all other values{'' if None in column.labels else ', missing ones too,'} count as {column.other!r} "
         "(unless all labels are public)" for name, column in taking.items()
     ]
-
-
-def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
-    """The columns of which something must be found out, with their bins: a number of them, edges (then only whether
-    values are missing is asked), a part of dates, or None for labels."""
-    out: dict[str, BinWish | None] = {}
-    for name in (*wishes.secret, *wishes.useful):
-        rule = (wishes.bins or {}).get(name)
-        said = wishes.is_public(name) or name in (wishes.labels or {})
-        if isinstance(rule, int) or (not said and (not isinstance(rule, list) or wishes.missing == "category")):
-            out[name] = rule
-    return out
 
 
 def _priced(wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float) -> dict[str, Fraction]:

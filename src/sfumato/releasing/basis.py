@@ -21,11 +21,10 @@ from sfumato.joint import Joint
 from sfumato.mechanism import load_counts
 from sfumato.noise import DELTA, SEEDED, noisy_counts
 from sfumato.releasing.alphabets import Learnt, check_kept
+from sfumato.releasing.columns import SHARE_OF_COUNTS
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
-
-SHARE_OF_COUNTS = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
 @dataclass(frozen=True, slots=True, eq=False)

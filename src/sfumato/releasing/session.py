@@ -37,11 +37,9 @@ from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.mechanism.file import encoded
 from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, can_report, earlier_releases, released_already
-from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Names, Progress, Target
-from sfumato.releasing.notices import Listener, Notice, Silent
-from sfumato.releasing.overlapping import Beside
+from sfumato.releasing.flow import Account, Beside, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.planning import Plan, given, planned, say_of
-from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.wishes import Listener, Notice, Silent, Wishes, named
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.reporting.facts import counted_tables
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Datum
     from sfumato.joint import Joint
-    from sfumato.releasing.notices import Total
+    from sfumato.releasing.wishes import Total
     from sfumato.reporting.facts import Truth
     from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
@@ -92,8 +90,7 @@ class Session:
     @classmethod
     def open(cls, table: TableLike, listener: Listener | None = None) -> Session:
         """Whatever holds rows; none is read yet."""
-        source = table if isinstance(table, Source) else open_source(table)
-        return cls(source, listener=listener or Silent())
+        return cls(open_source(table), listener=listener or Silent())
 
     def design(
         self, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,
@@ -211,15 +208,15 @@ class Drawing:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
-            done = releasing.spark_release(self.flow.at(place), to, force=force)
+            done = releasing.cluster_release(self.flow.at(place), to, force=force)
             if to is None:
                 return done
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
             return Release(done.path, done.rows, done.manifest, notes=(SHUFFLED,) if shuffled else ())
 
     def _booked(self, target: Target) -> Booking:
-        ledger = self.account.ledger is not None
-        with self.listener.step("looking into the ledger") if ledger else contextlib.nullcontext():
+        looking = "looking into the ledger"
+        with contextlib.nullcontext() if self.account.ledger is None else self.listener.step(looking):
             return self.account.booking(self.flow, target)
 
     def _step(self) -> contextlib.AbstractContextManager[Progress]:
@@ -318,11 +315,6 @@ class Order:
         session.warn(self.files, warn)
         with session.check(options, self.account).written(self.files, force=self.force) as done:
             yield done
-
-
-def named(columns: Names) -> Sequence[str]:
-    """The names of columns, none where nobody named any."""
-    return (columns,) if isinstance(columns, str) else columns or ()
 
 
 def check_partition(divided: Sequence[str], flow: Flow) -> None:

@@ -103,7 +103,8 @@ class Hand:
 
     def _arrived(self, message: Document | None) -> None:
         if message is None:
-            message = {"job": self.job, "refused": "the process that did this has ended (too little memory?)."}
+            ended = SfumatoError("the process that did this has ended (too little memory?)")
+            message = {"job": self.job, "refused": ended}
         if message["job"] != self.job:
             return
         if "told" in message:
