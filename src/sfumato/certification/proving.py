@@ -189,7 +189,7 @@ def check_confidence(claim: Claim) -> None:
 def confirm(made: Mechanism | Bundle) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
-    for part in made.parts:
+    for part in made.parts if isinstance(made, Bundle) else (made,):
         check_coverage(part)
     try:
         found = kernel.admitted(msgspec.json.encode(made.record))

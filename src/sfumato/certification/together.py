@@ -152,7 +152,7 @@ def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
     of their counts, or where only labels were drawn by their own checksums.
     """
     drawn: dict[str, dict[str, tuple[Alphabet, Alphabet, Noise]]] = {}
-    for part in (p for made in releases for p in made.parts):
+    for part in (p for made in releases for p in (made.parts if isinstance(made, Bundle) else (made,))):
         if (joint := part.joint) is not None and joint.noise is not None:
             own = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {part.checksum}"
             known = drawn.setdefault(joint.noise.draw or own, {})

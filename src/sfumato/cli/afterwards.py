@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Record
-    from sfumato.ledgers.entries import Entry
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.sources import Where
 
@@ -144,7 +144,7 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
     """Every release: about whom, its level, and the level of all together when it was reserved."""
     entries = sf.Ledger(path, create=False).entries(people)
     if as_json:
-        document({"ledger": path, "releases": [_entry_document(e) for e in entries]})
+        document({"ledger": path, "releases": [asdict(e) for e in entries]})
         return
     if not entries:
         story("No release has been entered." if people is None else f"No release about {people!r} has been entered.")
@@ -170,7 +170,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
     book = sf.Ledger(path, create=False)
     entry = book.entry(number)
     if as_json:
-        document(_entry_document(entry))
+        document(asdict(entry))
         return
     own, delta = certification.drawn_for([book.mechanism(entry.mechanism)])[1], book.delta(entry.people)
     marks = "none: the rows could be read only once" if entry.fingerprints is None else (
@@ -201,13 +201,9 @@ def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> No
     """Say what became of a reservation whose process was killed; from what lies on the disk, if that tells."""
     entry = sf.Ledger(path, create=False).settle(number, delivered)
     if as_json:
-        document(_entry_document(entry))
+        document(asdict(entry))
     else:
         story(f"Release {entry.id} about {entry.people!r} is {entry.state} ({entry.note}).")
-
-
-def _entry_document(entry: Entry) -> Record:
-    return {name: getattr(entry, name) for name in type(entry).__slots__}
 
 
 def _number(x: float | None) -> str:

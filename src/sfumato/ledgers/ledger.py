@@ -359,12 +359,12 @@ def account_of(
     ledger counts the budget of planned releases."""
     if ledger is None and (replace(asked, budget=None) if planned else asked) == Account():
         return Account()
+    if not asked.people:
+        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
     if ledger is None:
         if not isinstance(table, Path):
             raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
         ledger = table.with_name("sfumato.ledger")
-    if not asked.people:
-        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
     return replace(asked, ledger=Ledger(ledger))
 
 

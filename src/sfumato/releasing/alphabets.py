@@ -43,6 +43,22 @@ STEPPED = 0.001  # of ε, in which it is spent: numbers that people can add up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What was paid for, and the place where it is kept, so that it is not paid for again."""
+
+    joint: Joint
+    place: Path
+    again: bool = False  # labels are there already, and counts are added to them
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this very draw is kept already."""
+        own = self.joint.noise
+        found = load_counts(self.place).noise if self.place.exists() else None
+        return found is not None and own is not None and (found.draw, found.counts) == (own.draw, own.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Learnt:
     """Wishes in which every column has its labels and edges, and what was paid for those that nobody gave."""
 
@@ -58,13 +74,13 @@ class Learnt:
         return 0.0 if self.noise is None else self.noise.epsilon
 
     @property
-    def alone(self) -> tuple[Joint, Path] | None:
-        """The labels of the secret and where to keep them, where they were drawn by themselves."""
+    def alone(self) -> Kept | None:
+        """The labels of the secret, where they were drawn by themselves and are to be kept."""
         if self.noise is None or self.counts is not None or self.place is None:
             return None
         given = self.wishes.labels or {}
         alphabet = Alphabet.of(*(x for x in map(given.get, self.wishes.secret) if isinstance(x, Column)))
-        return replace(Joint.uniform(alphabet, Alphabet.of()), noise=self.noise), self.place
+        return Kept(Joint.uniform(alphabet, Alphabet.of(), self.noise), self.place)
 
 
 def learnt(
@@ -158,9 +174,8 @@ def check_kept(place: Path | None) -> None:
 def _said(wishes: Wishes) -> tuple[str, ...]:
     """What is in the file because somebody called it public."""
     names = [n for n in (*wishes.secret, *wishes.useful) if wishes.is_public(n) and n not in (wishes.labels or {})]
-    if not names:
-        return ()
-    return (f"the labels of {listed(names)} are told as they are found: they count as public, as was said",)
+    told = f"the labels of {listed(names)} are told as they are found: they count as public, as was said"
+    return (told,) if names else ()
 
 
 def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise) -> list[str]:

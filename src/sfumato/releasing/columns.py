@@ -46,13 +46,14 @@ class Choosing:
     rows: int = 5  # on average at least, or the confidence ball is too wide to be of use
     categories: int = 64  # of a categorical column
     rivals: int = 3  # useful columns from which on a bundle is another thing than one mechanism
+    glance: float = 2.0  # seconds of a search that only tells what one mechanism would be worth
+    counts: float = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
 CHOOSING = Choosing()
 CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
 ONE = option("--columns one", "columns='one'")
-SHARE_OF_COUNTS = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +257,6 @@ SINGLE = {  # wishes that only a single mechanism can have, with what they are w
     "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "gap": None, "distance": None, "values": None,
     "outputs": None, "releases": None,
 }
-GLANCE = 2.0  # seconds of a search that only tells what one mechanism would be worth
 
 
 def rival(wishes: Wishes, joint: Joint) -> str | None:
@@ -274,7 +274,7 @@ def rival(wishes: Wishes, joint: Joint) -> str | None:
     within: UncertaintySet = Anything(even) if free else ChiSquareBall(even, confidence=wishes.confidence)
     sizes = tuple(c.size for c in joint.useful.columns)
     share = plans.worth(TurnLayout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
-    made = designers.design(within, wishes.epsilon, "auto", aim="estimates", time_limit=GLANCE)
+    made = designers.design(within, wishes.epsilon, "auto", aim="estimates", time_limit=CHOOSING.glance)
     one = worth_of_one(made.mechanism, even)
     if share <= one:
         return None
@@ -295,7 +295,7 @@ def bundled(
         raise _untold(wishes.unsaid)
     listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
     for_tables = None if wishes.design != "noisy" or told_all else (
-        round(SHARE_OF_COUNTS * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon)
+        round(CHOOSING.counts * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon)
     with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = composing.bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,

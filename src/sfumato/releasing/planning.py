@@ -15,8 +15,8 @@ from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.alphabets import Learnt, learnt
-from sfumato.releasing.basis import Basis, Kept, basis_of, divided, exact_basis
+from sfumato.releasing.alphabets import Kept, Learnt, learnt
+from sfumato.releasing.basis import Basis, basis_of, divided, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, bundled, chosen, coarser, cut, rival
 from sfumato.releasing.wishes import (
     EVERY,
@@ -29,6 +29,7 @@ from sfumato.releasing.wishes import (
     named,
     notices_of,
     numbered,
+    say,
 )
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.tabulation import tabulate
@@ -209,16 +210,14 @@ class Counted:
         seen = learned(self.joint.learned) if exact else ()
         told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
         mechanism, source = made.mechanism, self.origin if exact else found.source
+        alone = None if self.first is None else self.first.alone
         if source not in (None, mechanism.source):
             mechanism = replace(mechanism, source=source)
         return Plan(
             self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
-            kept=self._kept(found.kept), rows=self.joint.n if self.origin not in ("reference", "split") else None,
+            kept=tuple(x for x in (alone, found.kept) if x is not None),
+            rows=self.joint.n if self.origin not in ("reference", "split") else None,
         )
-
-    def _kept(self, drawn: Kept | None) -> tuple[Kept, ...]:
-        alone = None if self.first is None else self.first.alone
-        return (*(() if alone is None else (Kept(*alone),)), *(() if drawn is None else (drawn,)))
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
@@ -247,8 +246,7 @@ def joint_of(source: Source, wishes: Wishes, listener: Listener) -> Joint:
 
 def say_of(source: Source, listener: Listener) -> None:
     """What was found out about a file."""
-    for line in source.reading.said:
-        listener.say(f"{source.name}: {line}.")
+    say(listener, *(f"{source.name}: {line}." for line in source.reading.said))
 
 
 def _chosen(
@@ -257,7 +255,7 @@ def _chosen(
     """The columns wished for, or chosen, which is said."""
     wishes, choice = chosen(basis, wishes, keep, known, bundle=False)
     if choice is not None:
-        listener.say(f"{choice.sentence} All: {BUNDLE}.")
+        say(listener, f"{choice.sentence} All: {BUNDLE}.")
     return wishes, choice
 
 
@@ -278,9 +276,8 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     free = {c.name: c.cuts for c in columns if c.name in wishes.automatic and c.cuts is not None}
     for name, cuts in free.items():
         shown = ", ".join(f"{x:g}" for x in cuts)
-        listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
-    for doubt in joint.notes[len(source.reading.said):]:
-        listener.say(f"{doubt}.")
+        say(listener, f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
+    say(listener, *(f"{doubt}." for doubt in joint.notes[len(source.reading.said):]))
     return replace(joint, learned=(*joint.learned, *free)) if free else joint
 
 

@@ -39,7 +39,7 @@ from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, can_report, earlier_releases, released_already
 from sfumato.releasing.flow import Account, Beside, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.planning import Plan, given, planned, say_of
-from sfumato.releasing.wishes import Listener, Notice, Silent, Wishes, named
+from sfumato.releasing.wishes import Listener, Notice, Silent, Wishes, named, say
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.reporting.facts import counted_tables
@@ -50,9 +50,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Datum
-    from sfumato.joint import Joint
     from sfumato.releasing.wishes import Total
-    from sfumato.reporting.facts import Truth
     from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 
@@ -119,9 +117,8 @@ class Session:
         told = None if self.plan is None else self.plan.foreseen()
         if self.plan is None or told is None:
             return
-        self.listener.say("What whoever estimates from the release will know:")
-        for line in told.lines:
-            self.listener.say(f"  {line}")
+        lead = "What whoever estimates from the release will know:"
+        say(self.listener, lead, *(f"  {line}" for line in told.lines))
         self.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
         self.plan.check_worth(told, anyway=anyway)
 
@@ -212,7 +209,8 @@ class Drawing:
             if to is None:
                 return done
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
-            return Release(done.path, done.rows, done.manifest, notes=(SHUFFLED,) if shuffled else ())
+            path, rows, manifest = done
+            return Release(path, rows, manifest, notes=(SHUFFLED,) if shuffled else ())
 
     def _booked(self, target: Target) -> Booking:
         looking = "looking into the ledger"
@@ -245,12 +243,6 @@ class Drawing:
             self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
         return rows, *((None, ()) if counting is None else _estimated(counting))
 
-    def _truth(self) -> Joint | Truth:
-        source, made, coded = self.flow.source, self.flow.mechanism, self.flow.coded
-        if isinstance(made, Bundle):
-            return counted_tables(source, made, coded)
-        return counted(source, made.secret, made.useful, coded)
-
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""
         yield "manifest", encoded(done.manifest)
@@ -268,7 +260,10 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                page = private_report(mechanism, proof, done.estimate, self._truth(), **named)
+                source, coded = self.flow.source, self.flow.coded
+                truth = counted_tables(source, mechanism, coded) if isinstance(mechanism, Bundle) else counted(
+                    source, mechanism.secret, mechanism.useful, coded)
+                page = private_report(mechanism, proof, done.estimate, truth, **named)
             yield "private_report", page.encode()
 
 
@@ -304,7 +299,7 @@ class Order:
     def released(self, listener: Listener, warn: Callable[[Notice], None]) -> Iterator[Release]:
         """All steps in their order. What nobody may miss is said before a row is drawn, and what the block says of the
         release is worded before the first file gets its name."""
-        session, options = Session.open(self.source, listener), self.options
+        session, options = Session(self.source, listener=listener), self.options
         if self.wishes is not None:
             session = session.design(
                 self.wishes, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed

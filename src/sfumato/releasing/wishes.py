@@ -209,6 +209,12 @@ class Listener(Protocol):
         """A choice that was made where none was asked for."""
 
 
+def say(listener: Listener, *lines: str) -> None:
+    """Some lines to whoever listens."""
+    for line in lines:
+        listener.say(line)
+
+
 @dataclass(frozen=True, slots=True)
 class Silent:
     """Says nothing; a program asks the values. Progress in rows is told to `rows`, if it is given."""
@@ -250,7 +256,8 @@ class Notice:
 
 def notices_of(mechanism: Mechanism | Bundle, file: str, table: str) -> Iterator[Notice]:
     """What becomes public with the mechanism file, and what a promise rests on beyond the proof."""
-    joints = [part.joint for part in mechanism.parts if part.joint is not None]
+    parts = mechanism.parts if isinstance(mechanism, Bundle) else (mechanism,)
+    joints = [part.joint for part in parts if part.joint is not None]
     if any(joint.noise is not None and joint.noise.sampler == SEEDED for joint in joints):
         yield Notice("The noise was seeded: not for release", (
             f"Whoever knows or guesses the seed can take the noise off what {file} tells of {table}. Design it again "

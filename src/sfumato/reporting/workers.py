@@ -11,13 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 from sfumato.designers.base import REGISTERED
-from sfumato.processes import receive, send
+from sfumato.processes import answering, receive, send, started
 from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
 from sfumato.reporting.comparison import Missing, Point
 from sfumato.uncertainty import UncertaintySet
@@ -59,14 +58,9 @@ class Running:
         """
         if count > 1 and not hasattr(os, "fork"):
             return [x for _ in range(count) for x in cls.started(first, answers, 1)]
-        path = os.pathsep.join(p for p in sys.path if p)
-        env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         pipes = [(os.pipe(), os.pipe()) for _ in range(count - 1)]
         theirs = [end for tasks, results in pipes for end in (tasks[0], results[1])]
-        loader = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.reporting.workers", *map(str, theirs)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, pass_fds=theirs,
-        )
+        loader = started("sfumato.reporting.workers", *map(str, theirs), stderr=subprocess.DEVNULL, pass_fds=theirs)
         for end in theirs:
             os.close(end)
         assert loader.stdin is not None and loader.stdout is not None
@@ -259,13 +253,10 @@ def _failed(task: Task, answer: Any) -> Answer:
 
 
 def main() -> None:
-    """Load, divide into as many processes as there are pairs of pipes, and answer. Ctrl-C is for the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")
+    """Load, divide into as many processes as there are pairs of pipes, and answer."""
     ends = list(map(int, sys.argv[1:]))
-    pipes = [(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))]
+    pipes: list[tuple[IO[bytes], IO[bytes]]] = [(sys.stdin.buffer, answering())]
     pipes += [(os.fdopen(x, "rb"), os.fdopen(y, "wb")) for x, y in zip(ends[::2], ends[1::2], strict=True)]
-    os.dup2(2, 1)  # what a library prints must not come between the answers
     within, options, designers = receive(pipes[0][0])
     _loaded(designers)
     mine, children = pipes[0], list[int]()

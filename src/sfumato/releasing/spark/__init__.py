@@ -18,7 +18,7 @@ import re
 import secrets
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -53,12 +53,7 @@ URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64())])
 
 
-class Written(NamedTuple):
-    """What was written: where, how many rows, and their manifest."""
-
-    path: Path | str  # a URL stays text: a Path would lose one of its slashes
-    rows: int
-    manifest: Manifest
+Written = tuple[Path | str, int, Manifest]  # where (a URL stays text: a Path would lose a slash), and how many rows
 
 
 def cluster_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Frame | Written:
@@ -119,7 +114,7 @@ def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
         with drafts([(beside, partial(FileDraft.beside, beside))]) as (note,):
             note.fill(encoded(manifest))
             publish_all([note, whole], replace=force)
-    return Written(target, total, manifest)
+    return target, total, manifest
 
 
 def _write_part(write: partial[Batches], batches: Batches) -> Batches:
@@ -164,4 +159,4 @@ def _to_url(flow: Flow, rows: Frame, url: str, *, force: bool) -> Written:
     note = session.createDataFrame([(encoded(manifest).decode(),)], "value string")
     beside = re.sub(r"(\.parquet)?/*$", ".manifest.json", url, count=1)
     note.coalesce(1).write.mode(mode).text(beside)
-    return Written(url, written, manifest)
+    return url, written, manifest
