@@ -260,11 +260,11 @@ def test_spark_s_own_writer_serves_urls(people, spark, tmp_path):
     def released():
         return sf.release(people, SRR, keep=["id"], seed=6)
 
-    done = _to_url(flow, released(), url, force=False)
+    _, rows, _ = _to_url(flow, released(), url, force=False)
 
     assert multiset(spark.read.parquet(url)) == multiset(released())
     told = json.loads("\n".join(r.value for r in spark.read.text((tmp_path / "out.manifest.json").as_uri(), wholetext=True).collect()))
-    assert told["rows"] == done.rows == 400
+    assert told["rows"] == rows == 400
     with pytest.raises(sf.SfumatoError, match="exists"):
         _to_url(flow, released(), url, force=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -130,7 +131,12 @@ def test_a_worker_that_has_ended_is_told_of_in_words():
         hand = Hand()
         hand.process.kill()
         hand.process.wait()
-        await hand.do("suggest", choice={})
+        try:
+            await hand.do("suggest", choice={})
+        finally:
+            hand.process.stdout.close()
+            with contextlib.suppress(OSError):
+                hand.process.stdin.close()
 
     with pytest.raises(SfumatoError, match="has ended"):
         asyncio.run(asked())

@@ -9,18 +9,23 @@ import socket
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from sfumato.errors import InputError
 
 
-def started(module: str, *words: str, **how: Any) -> subprocess.Popen[bytes]:
-    """A process that runs a module of ours on one core, and is spoken to by `send` and `receive`."""
+def started(
+    module: str, *words: str, stderr: int | None = None, inherited: Sequence[int] = (), apart: bool = False
+) -> subprocess.Popen[bytes]:
+    """A process that runs a module of ours on one core, and is spoken to by `send` and `receive`; `apart` from what
+    ends this one, such as Ctrl-C."""
     path = os.pathsep.join(p for p in sys.path if p)
     env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", module, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **how
+        [sys.executable, "-m", module, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env,
+        pass_fds=inherited, start_new_session=apart,
     )
 
 

@@ -174,8 +174,9 @@ def check_kept(place: Path | None) -> None:
 def _said(wishes: Wishes) -> tuple[str, ...]:
     """What is in the file because somebody called it public."""
     names = [n for n in (*wishes.secret, *wishes.useful) if wishes.is_public(n) and n not in (wishes.labels or {})]
-    told = f"the labels of {listed(names)} are told as they are found: they count as public, as was said"
-    return (told,) if names else ()
+    if not names:
+        return ()
+    return (f"the labels of {listed(names)} are told as they are found: they count as public, as was said",)
 
 
 def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise) -> list[str]:

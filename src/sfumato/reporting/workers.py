@@ -60,7 +60,7 @@ class Running:
             return [x for _ in range(count) for x in cls.started(first, answers, 1)]
         pipes = [(os.pipe(), os.pipe()) for _ in range(count - 1)]
         theirs = [end for tasks, results in pipes for end in (tasks[0], results[1])]
-        loader = started("sfumato.reporting.workers", *map(str, theirs), stderr=subprocess.DEVNULL, pass_fds=theirs)
+        loader = started("sfumato.reporting.workers", *map(str, theirs), stderr=subprocess.DEVNULL, inherited=theirs)
         for end in theirs:
             os.close(end)
         assert loader.stdin is not None and loader.stdout is not None

@@ -37,7 +37,7 @@ class Hand:
     """A worker process."""
 
     def __init__(self) -> None:
-        self.process = started("sfumato.studio.hands", start_new_session=True)
+        self.process = started("sfumato.studio.hands", apart=True)
         self.loop = asyncio.get_running_loop()
         self.turn = asyncio.Lock()
         self.job, self.doing = 0, ""
