@@ -20,7 +20,7 @@ import pyarrow as pa
 import sfumato as sf
 from measure import Row, medians, table
 from sfumato.mechanism import Cells, Claim, Mechanism
-from sfumato.releasing.overlapping import ahead
+from sfumato.releasing.flow import ahead
 from sfumato.releasing.writing import writer_for
 from sfumato.sources import open_source
 

@@ -18,8 +18,7 @@ from sfumato.survey.collected import hashed
 SCRIPT = """
 import sys
 from pathlib import Path
-from sfumato.survey.collected import Store
-from sfumato.survey.intake import Collector, serve
+from sfumato.survey.collected import Collector, Store, serve
 from sfumato.mechanism import load
 from sfumato.survey.survey_page import survey_id
 mechanism, store, page, port, rate = sys.argv[1:]

@@ -24,7 +24,8 @@ from tests.spark_cluster import QUICK, SETTINGS
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing.spark import by_id, by_value, spark_release
+from sfumato.releasing import spark as spark_release
+from sfumato.releasing.spark import by_id, by_value
 
 
 def kill_executor() -> None:

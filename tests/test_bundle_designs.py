@@ -167,8 +167,7 @@ def test_noisy_counts_leave_out_tables_that_are_not_worth_their_rows_and_are_pai
 
 
 def test_one_mechanism_or_a_bundle_is_chosen_by_what_either_is_worth_and_not_by_the_rows():
-    from sfumato.releasing.bundle_planning import rival
-    from sfumato.releasing.columns import has_rival
+    from sfumato.releasing.columns import rival
     from sfumato.releasing.wishes import Wishes
 
     def chosen(sizes, n, **wishes):
@@ -176,7 +175,7 @@ def test_one_mechanism_or_a_bundle_is_chosen_by_what_either_is_worth_and_not_by_
         cells = np.random.default_rng(0).multinomial(n, np.full(2 * useful.size, 0.5 / useful.size))
         joint = sf.Joint.from_counts(cells.reshape(2, -1), sf.Alphabet.of(column("s", 2)), useful)
         asked = Wishes(("s",), useful.names, 1.0, **wishes)
-        return rival(asked, joint) if has_rival(asked) else None
+        return rival(asked, joint)
 
     assert chosen((2, 2, 2), 20_000) is None
     assert "worth" in chosen((3,) * 5, 600) and chosen((3,) * 5, 600, columns="one") is None

@@ -33,8 +33,7 @@ from sfumato.errors import At, FileFormatError, OutputError, UnknownName, option
 from sfumato.mechanism.file import record_of
 from sfumato.releasing import Session, Wishes, session
 from sfumato.releasing.files import Files
-from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.overlapping import Beside, Stopped
+from sfumato.releasing.flow import Beside, DrawOptions, Stopped
 
 HOME = Path(sf.__file__).parent
 ROWS = 600

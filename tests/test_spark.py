@@ -24,10 +24,10 @@ from tests.test_release import ALL, rows
 import sfumato as sf
 from sfumato.drawing.randomness import Stream
 from sfumato.releasing import Session, read_manifest
+from sfumato.releasing import spark as spark_release
 from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.spark import by_value, spark_release
+from sfumato.releasing.spark import _to_url, by_value
 from sfumato.releasing.spark.by_value import _answers
-from sfumato.releasing.spark.spark_release import _to_url
 
 SRR = ALL["srr"]
 TABLE = rows(400)
@@ -260,11 +260,11 @@ def test_spark_s_own_writer_serves_urls(people, spark, tmp_path):
     def released():
         return sf.release(people, SRR, keep=["id"], seed=6)
 
-    done = _to_url(flow, released(), url, force=False)
+    _, rows, _ = _to_url(flow, released(), url, force=False)
 
     assert multiset(spark.read.parquet(url)) == multiset(released())
     told = json.loads("\n".join(r.value for r in spark.read.text((tmp_path / "out.manifest.json").as_uri(), wholetext=True).collect()))
-    assert told["rows"] == done.rows == 400
+    assert told["rows"] == rows == 400
     with pytest.raises(sf.SfumatoError, match="exists"):
         _to_url(flow, released(), url, force=False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,9 +15,11 @@ import pytest
 from tests.test_reading import ods
 
 import sfumato as sf
+from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
 from sfumato.studio import door
 from sfumato.studio.desk import Desk
+from sfumato.studio.hands import Hand
 
 
 def _written(kind):
@@ -120,3 +124,19 @@ def test_folders_of_servers_that_are_gone_are_swept_and_those_of_others_are_not(
 def test_what_is_no_name_of_a_file_is_refused(name):
     with pytest.raises(sf.InputError):
         door.checked_name(name)
+
+
+def test_a_worker_that_has_ended_is_told_of_in_words():
+    async def asked():
+        hand = Hand()
+        hand.process.kill()
+        hand.process.wait()
+        try:
+            await hand.do("suggest", choice={})
+        finally:
+            hand.process.stdout.close()
+            with contextlib.suppress(OSError):
+                hand.process.stdin.close()
+
+    with pytest.raises(SfumatoError, match="has ended"):
+        asyncio.run(asked())

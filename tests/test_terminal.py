@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.cli import GROUPS, cli, console
 from sfumato.cli.release import release
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.notices import Silent
+from sfumato.releasing.wishes import Silent
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(5, 80))

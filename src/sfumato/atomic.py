@@ -224,6 +224,13 @@ def check_folder(target: Path) -> None:
         pass
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder, or say why it cannot be written, before any work."""
+    with as_output_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    check_folder(folder / "file")
+
+
 @contextlib.contextmanager
 def drafts(wanted: Iterable[tuple[Spot, Callable[[], D]]]) -> Iterator[list[D]]:
     """Drafts for several targets, each with what makes it; whatever goes wrong, none is left behind."""

@@ -150,6 +150,13 @@ class Joint(Framed):
             noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler, draw=noise.draw) if rest > 0 else None
         return Joint.uniform(self.secret, self.useful, noise)
 
+    @property
+    def small_cells(self) -> int:
+        """Cells with 1 to 4 people; none of counts that carry noise."""
+        if self.counts is None or self.noise is not None:
+            return 0
+        return int(((self.counts > 0) & (self.counts < SMALL)).sum())
+
     @cached_property
     def useful_given_secret(self) -> Floats:
         """p(u|s) as [s, u]; a secret that never occurs gets the uniform law, which no notion looks at."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 __all__ = [
     "charset_normalizer", "fsspec", "jinja2", "matplotlib", "narwhals", "numpy", "pyarrow", "pyreadstat", "pyspark",
-    "python_calamine", "rich", "scipy", "spark_functions", "spark_types", "uvicorn",
+    "python_calamine", "rich", "scipy", "spark_functions", "spark_types", "starlette",
+    "uvicorn",
 ]
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
     import scipy.optimize
     import scipy.special
     import scipy.stats
+    import starlette.applications
+    import starlette.requests
+    import starlette.responses
+    import starlette.routing
     import uvicorn
     from pyspark.sql import functions as spark_functions
     from pyspark.sql import types as spark_types

@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from sfumato.errors import InputError
+
+
+def started(
+    module: str, *words: str, stderr: int | None = None, inherited: Sequence[int] = (), apart: bool = False
+) -> subprocess.Popen[bytes]:
+    """A process that runs a module of ours on one core, and is spoken to by `send` and `receive`; `apart` from what
+    ends this one, such as Ctrl-C."""
+    path = os.pathsep.join(p for p in sys.path if p)
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env,
+        pass_fds=inherited, start_new_session=apart,
+    )
+
+
+def answering() -> IO[bytes]:
+    """In such a process: where its answers go, and nothing that a library prints. Ctrl-C is for the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return out
 
 
 def send(stream: IO[bytes], value: object) -> None:

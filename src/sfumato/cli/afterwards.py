@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Record
-    from sfumato.ledgers.entries import Entry
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.sources import Where
 
@@ -115,12 +114,7 @@ def synthesise(
     files = releasing.Files.beside(out, mechanism=False, report=False, inputs=[released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(table_source(released), law, decode=decode)
-    table = found.synthesise(rows, seed=seed)
-    told = {
-        "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
-        "estimated_from": found.n, "mechanism": law.checksum, "note": estimation.NOTE,
-    }
-    files.publish(table, lambda size: (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode(), force=force)
+    table = releasing.synthesised(found, law, rows, files, seed=seed, force=force)
     story(f"{rows:,} synthetic records with {', '.join(table.column_names)}: {out}. {estimation.NOTE}")
 
 
@@ -150,7 +144,7 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
     """Every release: about whom, its level, and the level of all together when it was reserved."""
     entries = sf.Ledger(path, create=False).entries(people)
     if as_json:
-        document({"ledger": path, "releases": [_entry_document(e) for e in entries]})
+        document({"ledger": path, "releases": [asdict(e) for e in entries]})
         return
     if not entries:
         story("No release has been entered." if people is None else f"No release about {people!r} has been entered.")
@@ -176,7 +170,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
     book = sf.Ledger(path, create=False)
     entry = book.entry(number)
     if as_json:
-        document(_entry_document(entry))
+        document(asdict(entry))
         return
     own, delta = certification.drawn_for([book.mechanism(entry.mechanism)])[1], book.delta(entry.people)
     marks = "none: the rows could be read only once" if entry.fingerprints is None else (
@@ -207,13 +201,9 @@ def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> No
     """Say what became of a reservation whose process was killed; from what lies on the disk, if that tells."""
     entry = sf.Ledger(path, create=False).settle(number, delivered)
     if as_json:
-        document(_entry_document(entry))
+        document(asdict(entry))
     else:
         story(f"Release {entry.id} about {entry.people!r} is {entry.state} ({entry.note}).")
-
-
-def _entry_document(entry: Entry) -> Record:
-    return {name: getattr(entry, name) for name in type(entry).__slots__}
 
 
 def _number(x: float | None) -> str:

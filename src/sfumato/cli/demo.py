@@ -16,12 +16,12 @@ import sfumato as sf
 from sfumato import drawing, estimation, releasing
 from sfumato import reproduce as papers
 from sfumato import studio as studios
-from sfumato.atomic import write_all
+from sfumato.atomic import check_target, make_folder, write_all
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.cli.release import release_document, release_lines
 from sfumato.decimals import LEVEL, level, percent
-from sfumato.errors import InputError, OutputError, unknown
+from sfumato.errors import InputError, unknown
 from sfumato.libraries import pyarrow
 from sfumato.processes import listening
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Record
     from sfumato.joint import Joint
-    from sfumato.sources.places import Where
 
 
 @click.command()
@@ -48,11 +47,13 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
-    cap = releasing.usual_cap(epsilon)
-    wishes = releasing.Wishes(("sex",), ("race",), epsilon, design="auto", at_most=cap, public=(releasing.EVERY,))
+    wishes = releasing.completed(("sex",), ("race",), epsilon=epsilon, public=(releasing.EVERY,))
     table, private = out / "adult.csv", out / "released.private-report.html"
-    files = releasing.Files.beside(out / "released.csv", private_report=private, tables=True)
-    _folder(out, [table, *files.written.values()], force)
+    make_folder(out)
+    check_target(table, None, force=force)
+    files = releasing.Files.beside(
+        out / "released.csv", private_report=private, tables=True, inputs=[table], force=force
+    )
 
     def tell(title: str, text: str) -> None:
         if title and not as_json:
@@ -66,10 +67,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
          f"sfumato release {table} --secret sex --useful race --public-labels {releasing.EVERY} --epsilon {epsilon:g} "
          f"--out {files.table}")
     session = releasing.Session.open(table, Screen(quiet=as_json)).design(wishes)
-    plan = session.plan
-    assert plan is not None  # it was designed just now
-    for told in plan.notices(str(files.mechanism)):
-        notice(told)
+    session.warn(files, notice)
     with session.check(releasing.DrawOptions(drawing.GUESS)).written(files, force=force) as done:
         lines = release_lines(done)
     if not as_json:
@@ -87,19 +85,6 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
     tell("5. Look at it", f"{files.report} is the page for everyone, {files.tables} opens in a spreadsheet; "
          f"{files.private_report} compares with the truth and is not for publication.")
-
-
-def _folder(out: Path, targets: list[Where], force: bool) -> None:
-    """The folder, when nothing in it is in the way."""
-    there = [path for path in targets if path.exists()]
-    if there and not force:
-        raise OutputError(
-            "exists", next="Choose another folder with --out, or replace the files with --force.", where=there[0]
-        )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"the folder {out} could not be made: {error.strerror}.") from None
 
 
 def _write_table(path: Path, force: bool) -> None:

@@ -15,7 +15,7 @@ import click
 
 import sfumato as sf
 from sfumato import privacy, releasing, reporting
-from sfumato.atomic import as_output_error, check_folder, check_target, write_all
+from sfumato.atomic import check_target, make_folder, write_all
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
     LONGEST_LINE,
@@ -222,7 +222,7 @@ def compare(
     grid = reporting.levels(epsilon, points)
     names = reporting.entrants(joined(methods) or None)
     if out is not None:
-        _check_folder(out)
+        make_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
     with board(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as shown:
@@ -268,13 +268,6 @@ def _joint(
         return sf.datasets.adult(secret[0], useful[0])
     wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules}, private=False)
     return releasing.joint_of(table_source(table, **read), wished, Screen(quiet=quiet))
-
-
-def _check_folder(out: Path) -> None:
-    """Make the folder, or say why it cannot be written, before any work."""
-    with as_output_error(out):
-        out.mkdir(parents=True, exist_ok=True)
-    check_folder(out / "compare.html")
 
 
 def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:

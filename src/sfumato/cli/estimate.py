@@ -243,9 +243,8 @@ def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
     if len(names) == 2 and table.identified:
         within = table.shares(names[1], confidence, together=True)
         heading(f"\n{names[0]} within {names[1]}")
-        rows = [[*(str(x[n]) for n in names), percent(e), percent(a), percent(b)] for x, e, a, b in zip(
-            within.labels, within.estimate, within.low, within.high, strict=True) if e == e][:most]
-        columns([*names, "estimate", "from", "to"], rows, numbers=3)
+        rows = [[*(x[n] for n in names), *map(percent, three)] for x, *three in within.each() if three[0] == three[0]]
+        columns([*names, "estimate", "from", "to"], rows[:most], numbers=3)
         story(repr(table.independence()).strip("<>"))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import certification, releasing, reporting
+from sfumato import certification, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, MISSING, level, percent
@@ -100,7 +100,7 @@ def _law(m: Mechanism) -> str:
 def _design_record(m: Mechanism) -> Record:
     j = m.joint
     return {
-        "source": m.source, "rows": None if j is None else j.n, "small_cells": releasing.small_cells(j),
+        "source": m.source, "rows": None if j is None else j.n, "small_cells": 0 if j is None else j.small_cells,
         "counts": None if j is None or j.counts is None else j.counts,
         "noise": None if j is None or j.noise is None else asdict(j.noise),
         "fingerprint": None if j is None else j.fingerprint,
@@ -116,8 +116,7 @@ def _design(m: Mechanism) -> str:
     rows, fingerprint = "" if m.joint.n is None else f", {m.joint.n:,} rows", f"fingerprint {m.joint.fingerprint[:16]}…"
     if drawn is not None:
         return f"{drawn}; {fingerprint}"
-    few = releasing.small_cells(m.joint)
-    small = f"; {few:,} cells hold 1 to 4 people" if few else ""
+    small = f"; {m.joint.small_cells:,} cells hold 1 to 4 people" if m.joint.small_cells else ""
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
 
 

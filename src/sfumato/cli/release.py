@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-import sfumato as sf
 from sfumato import drawing, ledgers, releasing, reporting, sources
 from sfumato.cli import GROUPS, Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
@@ -29,7 +27,7 @@ from sfumato.cli.options import (
     wishes_of,
     wishing,
 )
-from sfumato.errors import InputError, listed, spelled
+from sfumato.errors import listed, spelled
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
@@ -142,7 +140,7 @@ def release(
         inputs=[p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force,
     )
     asked = releasing.Account(None, people, budget, same_values, memoise, person)
-    account = _account(table, asked, ledger, planned=design["releases"] is not None)
+    account = ledgers.account_of(asked, ledger, table, planned=design["releases"] is not None)
     order = releasing.Order(source, files, options, account, wishes, mechanism, design_from, split, anyway, force)
     with order.released(screen, notice) as done:
         told = release_document(done) if as_json else release_lines(done)
@@ -230,20 +228,6 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
         story(f"There is no manifest: whoever estimates from them must say --decode {options.decode}.", err=True)
     if options.seed is not None:
         story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)
-
-
-def _account(table: Where, asked: releasing.Account, ledger: Path | None, *, planned: bool) -> releasing.Account:
-    """The place in the ledger that was asked for, if any; no ledger counts the budget of planned releases."""
-    if ledger is None and (replace(asked, budget=None) if planned else asked) == releasing.Account():
-        return releasing.Account()
-    if ledger is None:
-        if not isinstance(table, Path):
-            raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
-        ledger = table.with_name("sfumato.ledger")
-    if not asked.people:
-        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
-
-    return replace(asked, ledger=sf.Ledger(ledger))
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:

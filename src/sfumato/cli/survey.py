@@ -199,7 +199,7 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
     with _opened(mechanism, store) as (made, opened):
         pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
                ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"),
-               ("store", str(_store(mechanism, store)))])
+               ("store", str(opened.path))])
         surveys.serve(surveys.Collector(made, opened, content, rate=rate), host=host, port=port)
 
 
@@ -237,10 +237,11 @@ def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> No
             except surveys.MalformedAnswer:
                 outcomes["malformed"] += 1
         outcomes.update(opened.accept(good))
+    told = {name: outcomes[name] for name in ("taken", "used", "uninvited", "malformed")}
     if as_json:
-        document({name: outcomes[name] for name in ("taken", "used", "uninvited", "malformed")})
-        return
-    story(", ".join(f"{outcomes[name]:,} {name}" for name in ("taken", "used", "uninvited", "malformed")) + ".")
+        document({**told})
+    else:
+        story(", ".join(f"{n:,} {name}" for name, n in told.items()) + ".")
 
 
 @collect.command()
@@ -269,14 +270,10 @@ def _opened(
 ) -> Iterator[tuple[Mechanism | Bundle, surveys.Store]]:
     """The mechanism and the store of its answers."""
 
-    made = sf.load(mechanism)
-    with contextlib.closing(surveys.Store(_store(mechanism, store), surveys.survey_id(made), fresh=fresh)) as opened:
+    made, path = sf.load(mechanism), store or mechanism.with_name(f"{_stem(mechanism)}.answers.sqlite")
+    with contextlib.closing(surveys.Store(path, surveys.survey_id(made), fresh=fresh)) as opened:
         yield made, opened
 
 
 def _stem(mechanism: Path) -> str:
     return mechanism.name.removesuffix(".json").removesuffix(".mechanism")
-
-
-def _store(mechanism: Path, store: Path | None) -> Path:
-    return mechanism.with_name(f"{_stem(mechanism)}.answers.sqlite") if store is None else store

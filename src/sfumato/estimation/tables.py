@@ -39,8 +39,12 @@ class Figures(Framed):
 
     def records(self) -> Iterator[Record]:
         """One record for each number."""
-        for labels, *three in zip(self.labels, self.estimate, self.low, self.high, strict=True):
-            yield {**labels, **dict(zip((self.kind, "low", "high"), map(float, three), strict=True))}
+        for labels, *three in self.each():
+            yield {**labels, **dict(zip((self.kind, "low", "high"), three, strict=True))}
+
+    def each(self) -> Iterator[tuple[dict[str, str], float, float, float]]:
+        """(labels, estimate, low, high) of each number."""
+        return zip(self.labels, self.estimate.tolist(), self.low.tolist(), self.high.tolist(), strict=True)
 
     def within(self, least: float, most: float) -> Figures:
         """Inside the range that such numbers have, and around the estimates shown."""

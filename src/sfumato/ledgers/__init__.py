@@ -8,6 +8,6 @@ from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.ledgers.entries import Entry
-    from sfumato.ledgers.ledger import Ledger, account_text, evidence
+    from sfumato.ledgers.ledger import Ledger, account_of, account_text, evidence
 
 __all__ = on_demand(__name__)

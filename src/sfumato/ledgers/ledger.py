@@ -54,7 +54,7 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import memory_key
 from sfumato.processes import may_be_running, this_process
-from sfumato.releasing.flow import Booking
+from sfumato.releasing.flow import Account, Booking
 from sfumato.sources import Place, located
 from sfumato.sources.places import whole_size
 
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sfumato.frames import Record
-    from sfumato.releasing.flow import Account, Flow, Target
+    from sfumato.releasing.flow import Flow, Target
+    from sfumato.sources import Where
 
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
 
@@ -349,6 +350,22 @@ class Reserved(Booking):
         names = ", ".join(f"{name} = :{name}" for name in values)
         with connected(self.path, create=False) as connection, writing(connection):
             connection.execute(f"UPDATE releases SET {names} WHERE id = :id", {**values, "id": self.entry.id})
+
+
+def account_of(
+    asked: Account, ledger: str | Path | None, table: Where | None = None, *, planned: bool = False
+) -> Account:
+    """The account with its ledger: the one named, or that beside the table; none where nothing is asked of one. No
+    ledger counts the budget of planned releases."""
+    if ledger is None and (replace(asked, budget=None) if planned else asked) == Account():
+        return Account()
+    if not asked.people:
+        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
+    if ledger is None:
+        if not isinstance(table, Path):
+            raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
+        ledger = table.with_name("sfumato.ledger")
+    return replace(asked, ledger=Ledger(ledger))
 
 
 def account_text(account: Mapping[str, Any]) -> str:

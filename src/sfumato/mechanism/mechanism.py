@@ -163,6 +163,11 @@ class Mechanism:
         return np.asarray(np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0))
 
     @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """Itself: a bundle has several."""
+        return (self,)
+
+    @property
     def reading(self) -> tuple[Column, ...]:
         """The columns that make up an input, in the order of its code."""
         return (*(self.secret.columns if self.reads == "both" else ()), *self.useful.columns)

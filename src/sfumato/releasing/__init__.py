@@ -8,14 +8,12 @@ from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest, manifest_path, read_manifest
-    from sfumato.releasing.bundle_planning import planned_bundle, rival
     from sfumato.releasing.entrances import publish, release
-    from sfumato.releasing.files import Files
+    from sfumato.releasing.files import Files, synthesised
     from sfumato.releasing.flow import Account, DrawOptions
-    from sfumato.releasing.notices import small_cells
     from sfumato.releasing.planning import Plan, joint_of, plan, planned
     from sfumato.releasing.session import Drawing, Order, Release, Session
-    from sfumato.releasing.spark.spark_release import spark_release
+    from sfumato.releasing.spark import cluster_release
     from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered, usual_cap
 
 __all__ = on_demand(__name__)

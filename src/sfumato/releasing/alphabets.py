@@ -43,6 +43,22 @@ STEPPED = 0.001  # of ε, in which it is spent: numbers that people can add up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What was paid for, and the place where it is kept, so that it is not paid for again."""
+
+    joint: Joint
+    place: Path
+    again: bool = False  # labels are there already, and counts are added to them
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this very draw is kept already."""
+        own = self.joint.noise
+        found = load_counts(self.place).noise if self.place.exists() else None
+        return found is not None and own is not None and (found.draw, found.counts) == (own.draw, own.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Learnt:
     """Wishes in which every column has its labels and edges, and what was paid for those that nobody gave."""
 
@@ -58,13 +74,13 @@ class Learnt:
         return 0.0 if self.noise is None else self.noise.epsilon
 
     @property
-    def alone(self) -> tuple[Joint, Path] | None:
-        """The labels of the secret and where to keep them, where they were drawn by themselves."""
+    def alone(self) -> Kept | None:
+        """The labels of the secret, where they were drawn by themselves and are to be kept."""
         if self.noise is None or self.counts is not None or self.place is None:
             return None
         given = self.wishes.labels or {}
         alphabet = Alphabet.of(*(x for x in map(given.get, self.wishes.secret) if isinstance(x, Column)))
-        return replace(Joint.uniform(alphabet, Alphabet.of()), noise=self.noise), self.place
+        return Kept(Joint.uniform(alphabet, Alphabet.of(), self.noise), self.place)
 
 
 def learnt(
@@ -80,7 +96,7 @@ def learnt(
     told = _said(wishes)
     if file is not None and place is not None and place.exists():
         return _told_before(file, place, wishes, told)
-    found, before = unsaid(wishes), None if first is None else first.noise
+    found, before = wishes.unsaid, None if first is None else first.noise
     heard = () if first is None else first.notes
     if found or wishes.design == "noisy":
         check_kept(place)
@@ -188,18 +204,6 @@ def _others(columns: Mapping[str, Column]) -> list[str]:
         f"of {name} all other values{'' if None in column.labels else ', missing ones too,'} count as {column.other!r} "
         "(unless all labels are public)" for name, column in taking.items()
     ]
-
-
-def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
-    """The columns of which something must be found out, with their bins: a number of them, edges (then only whether
-    values are missing is asked), a part of dates, or None for labels."""
-    out: dict[str, BinWish | None] = {}
-    for name in (*wishes.secret, *wishes.useful):
-        rule = (wishes.bins or {}).get(name)
-        said = wishes.is_public(name) or name in (wishes.labels or {})
-        if isinstance(rule, int) or (not said and (not isinstance(rule, list) or wishes.missing == "category")):
-            out[name] = rule
-    return out
 
 
 def _priced(wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float) -> dict[str, Fraction]:

@@ -8,7 +8,6 @@ import random
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,30 +17,12 @@ from sfumato.designers.splitting import split
 from sfumato.drawing.randomness import Lane, Stream, WordSource
 from sfumato.errors import At, DataError, InputError, option
 from sfumato.joint import Joint
-from sfumato.mechanism import load_counts
 from sfumato.noise import DELTA, SEEDED, noisy_counts
-from sfumato.releasing.alphabets import Learnt, check_kept
+from sfumato.releasing.alphabets import Kept, Learnt, check_kept
+from sfumato.releasing.columns import CHOOSING
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
-
-SHARE_OF_COUNTS = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """What was paid for, and the place where it is kept, so that it is not paid for again."""
-
-    joint: Joint
-    place: Path
-    again: bool = False  # labels are there already, and counts are added to them
-
-    @property
-    def is_there(self) -> bool:
-        """Whether this very draw is kept already."""
-        own = self.joint.noise
-        found = load_counts(self.place).noise if self.place.exists() else None
-        return found is not None and own is not None and (found.draw, found.counts) == (own.draw, own.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +114,7 @@ def _spent(joint: Joint, told: Learnt) -> tuple[float, str]:
     assert joint.n is not None
     chosen = split(joint.n, *joint.shape, wishes.epsilon - paid, wishes.at_most or wishes.epsilon)
     if wishes.design == "noisy" and chosen.counts == 0:
-        spent = round(SHARE_OF_COUNTS * (wishes.epsilon - paid), 6)
+        spent = round(CHOOSING.counts * (wishes.epsilon - paid), 6)
         return spent, f"ε_d = {spent:g} of {wishes.epsilon:g} goes to noisy counts"
     return chosen.counts, chosen.why
 

@@ -1,5 +1,5 @@
 """Which columns are useful when nobody says: as many categorical ones as leave each worth something, the smallest
-first, or all of them where a bundle takes them.
+first, or all of them where a bundle takes them; and that bundle, where it is asked for or worth more.
 
 It is decided from the number of rows, the numbers of different values and ε alone.
 """
@@ -12,23 +12,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from sfumato import composing, designers
 from sfumato.alphabet import Alphabet, Column, spelled
-from sfumato.designers.aiming import LITTLE, Closed
+from sfumato.composing import plans
+from sfumato.composing.sharing import TurnLayout
+from sfumato.decimals import capitalised, percent
+from sfumato.designers.aiming import LITTLE, Closed, worth_of_one
 from sfumato.designers.base import Task
 from sfumato.designers.splitting import split
 from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
+from sfumato.optimise.budget import heard_by
 from sfumato.optimise.estimates.goal import untouched_errors
-from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.wishes import BinWish, Listener, Wishes, learned, without
 from sfumato.sources import Source
 from sfumato.sources.values import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers
 from sfumato.tolerances import BLOCK
-from sfumato.uncertainty import Anything
+from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
-    from sfumato.releasing.wishes import BinWish
+    from sfumato.composing import BundleDesign
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +46,14 @@ class Choosing:
     rows: int = 5  # on average at least, or the confidence ball is too wide to be of use
     categories: int = 64  # of a categorical column
     rivals: int = 3  # useful columns from which on a bundle is another thing than one mechanism
+    glance: float = 2.0  # seconds of a search that only tells what one mechanism would be worth
+    counts: float = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
 CHOOSING = Choosing()
 CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
+ONE = option("--columns one", "columns='one'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +108,6 @@ def chosen(
     return wishes.about(choice.useful, among=other), choice
 
 
-def has_rival(wishes: Wishes) -> bool:
-    """Whether a bundle for the columns that were named is weighed against one mechanism for all of them."""
-    return wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals
-
-
 def as_bundle(basis: Source, wishes: Wishes) -> bool:
     """Whether the columns are for a bundle of mechanisms: because it was asked for, or their table is too large.
 
@@ -112,8 +117,7 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
     if wishes.columns != "one" and (wishes.columns == "bundle" or any(given.values())):
         return True
     for name in (name for name, there in given.items() if there):
-        single = option("--columns one", "columns='one'")
-        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle", next=f"Leave out {single}.")
+        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle", next=f"Leave out {ONE}.")
     return wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals and not fits_one_table(basis, wishes)
 
 
@@ -244,3 +248,105 @@ def _dated(labels: Counter[Label] | None, part: str) -> set[str]:
     if labels is None:
         return {str(i) for i in range(CHOOSING.categories)}
     return {spelled(x, part) for x in labels if x is not None}
+
+
+# --- bundles: many columns under one promise, and whether one is worth more than a mechanism for all ------------------
+
+
+SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
+    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "gap": None, "distance": None, "values": None,
+    "outputs": None, "releases": None,
+}
+
+
+def rival(wishes: Wishes, joint: Joint) -> str | None:
+    """Why a bundle for the columns that were named is worth more than one mechanism for all; None where it is not.
+
+    Both are compared by the rows that a release is worth for a column, on average, as far as the numbers of rows and of
+    labels tell it: designs for an even table of as many rows, by a short search. So nothing is told by the choice.
+    """
+    weighed = wishes.columns == "auto" and len(wishes.useful) >= CHOOSING.rivals
+    usual = all(getattr(wishes, name) == value for name, value in SINGLE.items())
+    if not weighed or not usual or joint.secret.size < 2 or not joint.n:
+        return None
+    even = Joint.from_counts(np.full(joint.shape, max(1, joint.n // joint.p.size)), joint.secret, joint.useful)
+    free = wishes.design == "any" or wishes.at_most == wishes.epsilon
+    within: UncertaintySet = Anything(even) if free else ChiSquareBall(even, confidence=wishes.confidence)
+    sizes = tuple(c.size for c in joint.useful.columns)
+    share = plans.worth(TurnLayout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
+    made = designers.design(within, wishes.epsilon, "auto", aim="estimates", time_limit=CHOOSING.glance)
+    one = worth_of_one(made.mechanism, even)
+    if share <= one:
+        return None
+    return (
+        f"a bundle is expected to be worth {percent(share)} of the rows for a column, one mechanism for all "
+        f"{len(sizes)} columns {percent(one)} ({ONE} for that one)"
+    )
+
+
+def bundled(
+    basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str], listener: Listener, *, origin: str,
+    told_all: bool, seed: int | None,
+) -> tuple[BundleDesign, tuple[str, ...], Choice | None]:
+    """A bundle of mechanisms, designed, sealed and certified, with its notes and how its columns were chosen."""
+    _check(wishes, told_all)
+    wishes, choice = chosen(basis, wishes, keep, known, bundle=True)
+    if not told_all and wishes.unsaid:
+        raise _untold(wishes.unsaid)
+    listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
+    for_tables = None if wishes.design != "noisy" or told_all else (
+        round(CHOOSING.counts * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon)
+    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
+        made = composing.bundle(
+            basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
+            confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
+            labels=wishes.labels, unseen=wishes.unseen, tables=wishes.tables or 2, seed=seed,
+            design_epsilon=for_tables, time_limit=wishes.time_limit,
+            at_most=wishes.at_most if wishes.assuming == "tables" else None,
+        )
+    said = without(wishes.bins, wishes.automatic) or {}
+    edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
+    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
+    return made, (*made.notes, *(learned(found) if made.bundle.confidence is not None else ())), choice
+
+
+def _check(wishes: Wishes, told_all: bool) -> None:
+    """Refuse what only one mechanism can have, or what cannot be promised of this table."""
+    if single := [name for name, usual in SINGLE.items() if getattr(wishes, name) != usual]:
+        spelt = listed([option(f"--{name.replace('_', '-')}", f"{name}=") for name in single])
+        one = len(single) == 1
+        raise InputError(f"{spelt} {'is' if one else 'are'} for a single mechanism",
+                         next=f"Leave {'it' if one else 'them'} out for a bundle.")
+    if wishes.at_most is not None and wishes.assuming in ("star", "tree"):
+        raise InputError(
+            f"a bundle that assumes a {wishes.assuming} has no second promise; one that assumes nothing needs none",
+            next=f"Leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}.",
+        )
+    if not told_all and wishes.assuming != "nothing":
+        raise InputError(
+            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file",
+            next=f"Ask for that by name ({option('--design exact', 'design=exact')}), or assume nothing.",
+        )
+
+
+def _untold(columns: Mapping[str, BinWish | None]) -> InputError:
+    """Why a bundle cannot have these columns of a private table, all of them, and what would do for each."""
+    counted = [name for name, rule in columns.items() if isinstance(rule, int)]
+    cut = [name for name, rule in columns.items() if isinstance(rule, list)]
+    named = [name for name in columns if name not in (*counted, *cut)]
+    edges = listed([binned(name, [20, 50]) for name in counted])
+    refuse = option("--missing refuse", "missing='refuse'")
+    public, exact = option("--public-labels all", "public='all'"), option("--design exact", "design='exact'")
+    said = [
+        (counted, f"edges of {listed(counted)} would be taken from the rows", f"give edges ({edges})"),
+        (cut, f"whether values of {listed(cut)} are missing would be told",
+         f"have missing values refused ({refuse}) or say that this is public ({public})"),
+        (named, f"labels of {listed(named)} would be told as they are found",
+         f"say that labels are public ({public}) or list them ({option('--labels', 'labels=')})"),
+    ]
+    why, ways = [x for names, x, _ in said if names], [x for names, _, x in said if names]
+    told = listed(ways)
+    return InputError(
+        f"a bundle cannot pay for what it tells of columns, and nobody said that this is public: {'; '.join(why)}",
+        next=f"{capitalised(told)}, leave columns out, or ask for all of it exactly ({exact}).",
+    )

@@ -11,10 +11,10 @@ from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
-from sfumato.releasing.flow import Account, Book, DrawOptions, Names, Progress
-from sfumato.releasing.notices import Silent
+from sfumato.releasing.flow import Account, Book, DrawOptions, Progress
 from sfumato.releasing.planning import Plan
 from sfumato.releasing.session import Release, Session
+from sfumato.releasing.wishes import Names, Silent, named
 from sfumato.sources import Place, located, open_source
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def release(
     With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
     together would exceed `budget` (docs/ledger.md has person, same_values and memoise).
     """
-    opened = open_source(source)
-    divided = (partition,) if isinstance(partition, str) else tuple(partition)
+    opened, divided = open_source(source), named(partition)
     options = DrawOptions(decode, keep, secret, useful, seed, id=id)
     account = Account(ledger, people, budget, same_values, memoise, person)
     session = Session.open(opened, Silent(progress)).use(mechanism)
@@ -111,11 +110,10 @@ def publish(
     true table and is not for publication; `publisher` is who answers for the release, named on the page. Read
     `plan.notices()` first: they say what becomes public, the exact counts of a plan with design='exact' too.
     """
-    divided = (partition,) if isinstance(partition, str) else tuple(partition)
     files = Files.beside(
         located(to), mechanism=plan.file is None, report=report if isinstance(report, bool) else Path(report),
-        private_report=None if private_report is None else Path(private_report), partition=divided, raw_cells=raw_cells,
-        tables=True, inputs=[plan.source.path], force=force,
+        private_report=None if private_report is None else Path(private_report), partition=named(partition),
+        raw_cells=raw_cells, tables=True, inputs=[plan.source.path], force=force,
     )
     account = Account(ledger, people, budget, same_values, memoise, person)
     session = Session(plan.source, plan, Silent(progress))

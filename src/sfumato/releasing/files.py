@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +30,10 @@ from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import BITS, nats
 from sfumato.drawing.manifest import file_beside
 from sfumato.errors import WHOLE, OutputError, SfumatoError, listed
+from sfumato.estimation.result import NOTE
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
-from sfumato.releasing.notices import Notice
+from sfumato.releasing.wishes import Notice
 from sfumato.releasing.writing import Made, is_folder, output, writer_for
 from sfumato.sources import Source, Where
 from sfumato.sources.places import Place, files_below, kind_of, size_of
@@ -39,6 +41,9 @@ from sfumato.sources.places import Place, files_below, kind_of, size_of
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import NativeFile
+
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.result import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,20 @@ class Files:
                     write(batch)
             made["manifest"].fill(described(made["table"].size))
             publish_all(list(made.values()), replace=force)
+
+
+def synthesised(
+    found: Estimate | BundleEstimate, law: Mechanism | Bundle, rows: int, files: Files, *, seed: int | None = None,
+    force: bool = False,
+) -> pa.Table:
+    """Records drawn from an estimate, written with a manifest that says that they are synthetic."""
+    table = found.synthesise(rows, seed=seed)
+    told = {
+        "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
+        "estimated_from": found.n, "mechanism": law.checksum, "note": NOTE,
+    }
+    files.publish(table, lambda size: (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode(), force=force)
+    return table
 
 
 def can_report() -> bool:

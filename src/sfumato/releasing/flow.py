@@ -6,10 +6,14 @@ The proof and the place of a release in a ledger stand below.
 from __future__ import annotations
 
 import os
+import queue
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +29,7 @@ from sfumato.drawing.randomness import Memo
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.file import encoded
-from sfumato.releasing.overlapping import ahead, in_order
+from sfumato.releasing.wishes import Names, named
 from sfumato.sources import RowSource, Source
 from sfumato.sources.places import Where
 
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.mechanism.bundle import BundleRecord
     from sfumato.mechanism.file import MechanismRecord
 
-Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
 C = TypeVar("C")
 Target = Where | str | os.PathLike[str] | None  # where rows go; None: to a program
@@ -76,13 +79,13 @@ class Flow:
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
         made = checked.mechanism
-        secret, useful = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
+        secret, useful = _called(made.secret, options.secret, "secret"), _called(made.useful, options.useful, "useful")
         coded = {**(secret if made.reads == "both" else {}), **useful}
         if len(set(coded.values())) != len(coded):
             raise InputError(f"one column is read twice: {', '.join(coded.values())}", next="Name each column once.")
         about = _is_promised_about(made)
         compared = {own: n for own, n in secret.items() if about and (options.secret or n in source.columns)}
-        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
+        rows = named(options.id)
         if rows and source.cluster is None:
             raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
         own = (*secret.values(), *useful.values())
@@ -191,11 +194,9 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
         first_row += batch.num_rows
 
 
-def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
+def _called(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
     """The source's name for each column of an alphabet."""
-    if given is None:
-        return {name: name for name in alphabet.names}
-    names = [given] if isinstance(given, str) else list(given)
+    names = alphabet.names if given is None else named(given)
     if len(names) != len(alphabet.names):
         raise InputError(
             f"{role} must name {len(alphabet.names)} column(s), one for each of {', '.join(alphabet.names)}; "
@@ -293,3 +294,87 @@ class Account:
         if any(x is not None for x in (self.people, self.budget, self.memoise, self.person)):
             raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
         return Booking()
+
+
+# --- stages that overlap: threads in order, with bounded memory. None is no item: it stands for the end ---------------
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+DEPTH, DRAWING_THREADS = 3, 2  # items that wait for another thread, and threads that share work
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items, fetched by a thread of their own, a few before they are needed; an error of the source is raised
+    where the item would have been."""
+    source = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="sfumato reader") as pool:
+        waiting = deque(pool.submit(next, source, None) for _ in range(DEPTH))
+        try:
+            while (item := waiting.popleft().result()) is not None:
+                waiting.append(pool.submit(next, source, None))
+                yield item
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """work(item) for every item, done by a few threads, given back in order."""
+    with ThreadPoolExecutor(DRAWING_THREADS, thread_name_prefix="sfumato draw") as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > DRAWING_THREADS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+class Stopped(Exception):
+    """The items did not all pass."""
+
+
+class Beside(Generic[T, R]):
+    """Work on items while they pass on to somewhere else, in a thread of its own and at most `depth` items behind.
+
+    The work is given an iterator of the items, and `result` tells what it returned or raised. An error of the work does
+    not stop the passing; an error of the passing is `Stopped` to the work. The thread does not keep a process alive.
+    """
+
+    def __init__(self, work: Callable[[Iterator[T]], R], depth: int = DEPTH) -> None:
+        self.box: queue.Queue[T | None] = queue.Queue(depth)
+        self.over = self.stopped = False
+        self.future: Future[R] = Future()
+        self.thread = threading.Thread(target=self._run, args=(work,), name="sfumato beside", daemon=True)
+
+    def _run(self, work: Callable[[Iterator[T]], R]) -> None:
+        try:
+            self.future.set_result(work(self._items()))
+        except BaseException as error:
+            self.future.set_exception(error)
+        while not self.over:  # whoever passes items must not wait for work that has ended early
+            self.over = self.box.get() is None
+
+    def _items(self) -> Iterator[T]:
+        while (item := self.box.get()) is not None:
+            yield item
+        self.over = True
+        if self.stopped:
+            raise Stopped
+
+    def __enter__(self) -> Callable[[T], None]:
+        self.thread.start()
+        return self.box.put
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.stopped = kind is not None
+        self.box.put(None)
+
+    def result(self) -> R:
+        """What the work returned; its error is raised here."""
+        return self.future.result()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from sfumato import designers, estimation, releasing
+from sfumato import designers, estimation
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
 from sfumato.designers.aiming import Foreseen, foreseen
@@ -15,16 +15,26 @@ from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.alphabets import Learnt, learnt, unsaid
-from sfumato.releasing.basis import Basis, Kept, basis_of, divided, exact_basis
-from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut, has_rival
-from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
-from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered
+from sfumato.releasing.alphabets import Kept, Learnt, learnt
+from sfumato.releasing.basis import Basis, basis_of, divided, exact_basis
+from sfumato.releasing.columns import Choice, as_bundle, bundled, chosen, coarser, cut, rival
+from sfumato.releasing.wishes import (
+    EVERY,
+    Listener,
+    Notice,
+    Silent,
+    Wishes,
+    completed,
+    learned,
+    named,
+    notices_of,
+    numbered,
+    say,
+)
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
-    from sfumato.designers.aiming import Foreseen
     from sfumato.designers.base import Design
     from sfumato.sources.source import TableLike
 
@@ -114,7 +124,6 @@ def plan(
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
     """
-    about, kept = ((name,) if isinstance(name, str) else tuple(name) for name in (secret, useful))
     for name in wishes:
         if name not in Wishes.__slots__:
             raise unknown("a wish for a plan", name, Wishes.__slots__)
@@ -125,9 +134,10 @@ def plan(
     if "at_most" in wishes:
         wishes["at_most"] = "none" if wishes["at_most"] is None else str(wishes["at_most"])
     private = origin == "private" and reference is None and split is None
+    wished = completed(named(secret), named(useful), private=private, epsilon=epsilon, **wishes)
     return planned(
-        open_source(table, counts=counts), completed(about, kept, private=private, epsilon=epsilon, **wishes),
-        keep=keep, reference=reference, fraction=split, origin=origin, seed=seed, listener=listener or Silent(),
+        open_source(table, counts=counts), wished, keep=keep, reference=reference, fraction=split, origin=origin,
+        seed=seed, listener=listener or Silent(),
     )
 
 
@@ -147,22 +157,23 @@ def planned(
     told_all = wishes.design == "exact" or not whole or origin != "private"
     asked = wishes = cut(basis, wishes, keep, exact=told_all)
 
-    def bundled() -> Plan:
-        made = releasing.planned_bundle(basis, asked, rest, keep, origin, told_all, listener, whole, seed)
-        return replace(made, table=source.name)
+    def of_bundle(*why: str) -> Plan:
+        made, notes, choice = bundled(
+            basis, asked, keep, rest.columns, listener, origin=origin, told_all=told_all, seed=seed
+        )
+        return Plan(
+            rest, made.bundle, made.certificate, (*why, *notes), choice, part=origin == "split", table=source.name,
+            rows=made.rows if whole else None,
+        )
 
     if as_bundle(basis, wishes):
-        return bundled()
+        return of_bundle()
     first = None if told_all or wishes.useful else learnt(basis, wishes, seed, source.path)
-    wishes, choice = _chosen(
-        basis, wishes if first is None else first.wishes, keep=keep, known=source.columns, listener=listener
-    )
+    wishes, choice = _chosen(basis, wishes if first is None else first.wishes, keep, source.columns, listener)
     told = None if told_all else learnt(basis, wishes, seed, source.path, first)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
-    rivals = has_rival(asked) and (told_all or not unsaid(wishes))
-    if rivals and (why := releasing.rival(asked, joint)) is not None:
-        two = bundled()
-        return replace(two, notes=(why, *two.notes))
+    if (told_all or not wishes.unsaid) and (why := rival(asked, joint)) is not None:
+        return of_bundle(why)
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     table = Counted(joint, wishes, rest, source.name, told, choice, origin, first)
     return table.plan(found, designed(found, wishes, listener))
@@ -199,16 +210,14 @@ class Counted:
         seen = learned(self.joint.learned) if exact else ()
         told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
         mechanism, source = made.mechanism, self.origin if exact else found.source
+        alone = None if self.first is None else self.first.alone
         if source not in (None, mechanism.source):
             mechanism = replace(mechanism, source=source)
         return Plan(
             self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
-            kept=self._kept(found.kept), rows=self.joint.n if self.origin not in ("reference", "split") else None,
+            kept=tuple(x for x in (alone, found.kept) if x is not None),
+            rows=self.joint.n if self.origin not in ("reference", "split") else None,
         )
-
-    def _kept(self, drawn: Kept | None) -> tuple[Kept, ...]:
-        alone = None if self.first is None else self.first.alone
-        return (*(() if alone is None else (Kept(*alone),)), *(() if drawn is None else (drawn,)))
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
@@ -218,40 +227,35 @@ def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful:
     for name, asked, own in (("secret", secret, made.secret.names), ("useful", useful, made.useful.names)):
         for column in asked or (own if name == "useful" or made.reads == "both" else ()):
             if column not in source.columns:
-                _misses(where.name, made, column, source, name)
+                wrong = unknown(f"a column of {source.name}", column, source.columns, "columns")
+                raise InputError(
+                    f"is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {wrong}",
+                    where=where.name,
+                    next=f"If the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}.",
+                )
     return Plan(source, made, file=where.name)
-
-
-def _misses(file: str, made: Mechanism | Bundle, column: str, source: Source, name: str) -> NoReturn:
-    """The error for a table without a column of the mechanism."""
-    wrong = unknown(f"a column of {source.name}", column, source.columns, "columns")
-    raise InputError(
-        f"is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {wrong}", where=file,
-        next=f"If the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}.",
-    )
 
 
 def joint_of(source: Source, wishes: Wishes, listener: Listener) -> Joint:
     """The exact counts of the columns wished for, or chosen."""
     say_of(source, listener)
     basis = source.settled(source.columns)  # several passes are made
-    wishes = cut(basis, wishes, ())
-    return tabulated(basis, _chosen(basis, wishes, listener=listener)[0], listener=listener)
+    wishes, _ = _chosen(basis, cut(basis, wishes, ()), (), basis.columns, listener)
+    return tabulated(basis, wishes, listener=listener)
 
 
 def say_of(source: Source, listener: Listener) -> None:
     """What was found out about a file."""
-    for line in source.reading.said:
-        listener.say(f"{source.name}: {line}.")
+    say(listener, *(f"{source.name}: {line}." for line in source.reading.said))
 
 
 def _chosen(
-    basis: Source, wishes: Wishes, *, keep: Sequence[str] = (), known: Sequence[str] | None = None, listener: Listener,
+    basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str], listener: Listener
 ) -> tuple[Wishes, Choice | None]:
     """The columns wished for, or chosen, which is said."""
-    wishes, choice = chosen(basis, wishes, keep, basis.columns if known is None else known, bundle=False)
+    wishes, choice = chosen(basis, wishes, keep, known, bundle=False)
     if choice is not None:
-        listener.say(f"{choice.sentence} All: {BUNDLE}.")
+        say(listener, f"{choice.sentence} All: {BUNDLE}.")
     return wishes, choice
 
 
@@ -262,19 +266,18 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
             source.watched(tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
             rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
         )
-    for column in (*joint.secret.columns, *joint.useful.columns):
+    columns = (*joint.secret.columns, *joint.useful.columns)
+    for column in columns:
         if column.size >= MANY_LABELS and 2 * column.size > (joint.n or 0):
             raise InputError(
                 f"has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an identifier?",
                 next=f"{coarser(column.name, column.labels)}, or leave it out.", where=At(column.name),
             )
-    columns = (*joint.secret.columns, *joint.useful.columns)
-    free = {c.name: c for c in columns if c.name in wishes.automatic and c.cuts is not None}
-    for name, column in free.items():
-        shown = ", ".join(f"{x:g}" for x in column.cuts or ())
-        listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
-    for doubt in joint.notes[len(source.reading.said):]:
-        listener.say(f"{doubt}.")
+    free = {c.name: c.cuts for c in columns if c.name in wishes.automatic and c.cuts is not None}
+    for name, cuts in free.items():
+        shown = ", ".join(f"{x:g}" for x in cuts)
+        say(listener, f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
+    say(listener, *(f"{doubt}." for doubt in joint.notes[len(source.reading.said):]))
     return replace(joint, learned=(*joint.learned, *free)) if free else joint
 
 

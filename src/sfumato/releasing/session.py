@@ -37,11 +37,9 @@ from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.mechanism.file import encoded
 from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, can_report, earlier_releases, released_already
-from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Names, Progress, Target
-from sfumato.releasing.notices import Listener, Notice, Silent
-from sfumato.releasing.overlapping import Beside
+from sfumato.releasing.flow import Account, Beside, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.planning import Plan, given, planned, say_of
-from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.wishes import Listener, Notice, Silent, Wishes, named, say
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.reporting.facts import counted_tables
@@ -52,9 +50,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Datum
-    from sfumato.joint import Joint
-    from sfumato.releasing.notices import Total
-    from sfumato.reporting.facts import Truth
+    from sfumato.releasing.wishes import Total
     from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 
@@ -92,8 +88,7 @@ class Session:
     @classmethod
     def open(cls, table: TableLike, listener: Listener | None = None) -> Session:
         """Whatever holds rows; none is read yet."""
-        source = table if isinstance(table, Source) else open_source(table)
-        return cls(source, listener=listener or Silent())
+        return cls(open_source(table), listener=listener or Silent())
 
     def design(
         self, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,
@@ -122,9 +117,8 @@ class Session:
         told = None if self.plan is None else self.plan.foreseen()
         if self.plan is None or told is None:
             return
-        self.listener.say("What whoever estimates from the release will know:")
-        for line in told.lines:
-            self.listener.say(f"  {line}")
+        lead = "What whoever estimates from the release will know:"
+        say(self.listener, lead, *(f"  {line}" for line in told.lines))
         self.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
         self.plan.check_worth(told, anyway=anyway)
 
@@ -211,15 +205,16 @@ class Drawing:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
-            done = releasing.spark_release(self.flow.at(place), to, force=force)
+            done = releasing.cluster_release(self.flow.at(place), to, force=force)
             if to is None:
                 return done
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
-            return Release(done.path, done.rows, done.manifest, notes=(SHUFFLED,) if shuffled else ())
+            path, rows, manifest = done
+            return Release(path, rows, manifest, notes=(SHUFFLED,) if shuffled else ())
 
     def _booked(self, target: Target) -> Booking:
-        ledger = self.account.ledger is not None
-        with self.listener.step("looking into the ledger") if ledger else contextlib.nullcontext():
+        looking = "looking into the ledger"
+        with contextlib.nullcontext() if self.account.ledger is None else self.listener.step(looking):
             return self.account.booking(self.flow, target)
 
     def _step(self) -> contextlib.AbstractContextManager[Progress]:
@@ -248,12 +243,6 @@ class Drawing:
             self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
         return rows, *((None, ()) if counting is None else _estimated(counting))
 
-    def _truth(self) -> Joint | Truth:
-        source, made, coded = self.flow.source, self.flow.mechanism, self.flow.coded
-        if isinstance(made, Bundle):
-            return counted_tables(source, made, coded)
-        return counted(source, made.secret, made.useful, coded)
-
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""
         yield "manifest", encoded(done.manifest)
@@ -271,7 +260,10 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                page = private_report(mechanism, proof, done.estimate, self._truth(), **named)
+                source, coded = self.flow.source, self.flow.coded
+                truth = counted_tables(source, mechanism, coded) if isinstance(mechanism, Bundle) else counted(
+                    source, mechanism.secret, mechanism.useful, coded)
+                page = private_report(mechanism, proof, done.estimate, truth, **named)
             yield "private_report", page.encode()
 
 
@@ -307,7 +299,7 @@ class Order:
     def released(self, listener: Listener, warn: Callable[[Notice], None]) -> Iterator[Release]:
         """All steps in their order. What nobody may miss is said before a row is drawn, and what the block says of the
         release is worded before the first file gets its name."""
-        session, options = Session.open(self.source, listener), self.options
+        session, options = Session(self.source, listener=listener), self.options
         if self.wishes is not None:
             session = session.design(
                 self.wishes, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed
@@ -318,11 +310,6 @@ class Order:
         session.warn(self.files, warn)
         with session.check(options, self.account).written(self.files, force=self.force) as done:
             yield done
-
-
-def named(columns: Names) -> Sequence[str]:
-    """The names of columns, none where nobody named any."""
-    return (columns,) if isinstance(columns, str) else columns or ()
 
 
 def check_partition(divided: Sequence[str], flow: Flow) -> None:

@@ -12,7 +12,7 @@ from sfumato.decimals import BITS, LEVEL, at_least, at_most, capitalised, level,
 from sfumato.designers.choose import METHODS
 from sfumato.drawing.manifest import DECODES
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.reporting.facts import cost_of, design_data, promise_of
+from sfumato.reporting.facts import cost_of, promise_of
 from sfumato.reporting.figures import Facts, PromiseFigures, placed
 
 if TYPE_CHECKING:
@@ -344,6 +344,6 @@ def _design_document(made: Mechanism, cells: int) -> Record:
     joint = made.joint
     return {
         "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
-        "small_cells": 0 if joint is None else design_data(made.source, [joint]).small,
+        "small_cells": 0 if joint is None else joint.small_cells,
         "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
     }

@@ -7,18 +7,16 @@ import math
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 from sfumato.designers.base import REGISTERED
-from sfumato.processes import receive, send
+from sfumato.processes import answering, receive, send, started
 from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
 from sfumato.reporting.comparison import Missing, Point
 from sfumato.uncertainty import UncertaintySet
@@ -53,12 +51,7 @@ class Running:
     @classmethod
     def started(cls, first: bytes, answers: Arrivals) -> Running:
         """A process that loads itself while the others work, and a thread that brings its answers."""
-        path = os.pathsep.join(p for p in sys.path if p)
-        env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.reporting.workers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env=env,
-        )
+        process = started("sfumato.reporting.workers", stderr=subprocess.DEVNULL)
         assert process.stdin is not None and process.stdout is not None
         made = cls(process, process.stdin, process.stdout)
         made.tasks.write(len(first).to_bytes(8, "big") + first)
@@ -244,11 +237,8 @@ def _failed(task: Task, answer: Any) -> Answer:
 
 
 def main() -> None:
-    """Load, and answer tasks until there are no more. Ctrl-C is for the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")
-    tasks, out = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not come between the answers
+    """Load, and answer tasks until there are no more."""
+    tasks, out = sys.stdin.buffer, answering()
     within, options = receive(tasks)
     from sfumato.reporting.measuring import measured
 

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import pickle
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.decimals import near
+from sfumato.certification import verify
+from sfumato.certification.certificate import PROVED
+from sfumato.decimals import LEVEL, MISSING, level, near, percent
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
-from sfumato.errors import InputError, spelled
-from sfumato.ledgers import Ledger
-from sfumato.ledgers.ledger import account_text
+from sfumato.errors import InputError, SfumatoError, listed, spelled
+from sfumato.estimation import Estimate, estimate
+from sfumato.estimation.result import NOTE
+from sfumato.ledgers.ledger import account_of, account_text
+from sfumato.mechanism import load
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
-from sfumato.releasing.files import Files
+from sfumato.releasing.files import Files, synthesised
 from sfumato.releasing.flow import Account, DrawOptions
-from sfumato.releasing.notices import Total, small_cells
 from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
-from sfumato.releasing.wishes import usual_cap
+from sfumato.releasing.wishes import Total
+from sfumato.reporting import consequences
 from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import READING
-from sfumato.studio.analysis import Analysis
 from sfumato.studio.cards import Card, Roles, cards_of, command, design_of, python
 from sfumato.studio.levels import Levels, guessed_from, of_before, shown
+from sfumato.tolerances import LINES
 
 if TYPE_CHECKING:
+    from sfumato.alphabet import Label
     from sfumato.designers.base import Design
+    from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.frames import Record
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.releasing.planning import Plan
     from sfumato.studio.hands import Asked
 
@@ -136,7 +145,7 @@ class Desk:
         self.tell(before=of_before(None if ledger is None else Path(ledger)))
         levels = self.now = replace(self._drawn(epsilon), keep=roles.keep, guessed=guessed)
         self.designs = {}
-        self.tell(paid=levels.paid)
+        self.tell(paid=levels.told.paid)
         self.tell(design=self.add_level(epsilon))
         return pickle.dumps(levels)
 
@@ -153,11 +162,11 @@ class Desk:
         source, heard = self._source(), Heard(self.tell)
         wishes = cut(source, roles.wishes(), roles.keep, exact=False)
         if (known := self.tables.get(repr(wishes))) is None:
-            told = learnt(source, replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon)), None, source.path)
+            told = learnt(source, wishes.at(epsilon), None, source.path)
             joint = tabulated(source, told.wishes, listener=heard)
             known = self.tables[repr(wishes)] = Counted(joint, wishes, source, source.name, told)
         joint = known.joint
-        small = small_cells(joint)
+        small = joint.small_cells
         held = f"{small:,} cells hold" if small > 1 else "1 cell holds" if small else "no cell holds"
         self.tell(counted={"small": f"{held} only 1 to 4 people", "said": heard.said})
         return known
@@ -185,7 +194,7 @@ class Desk:
     def said(self, choice: Asked, epsilon: float, out: str, more: Asked, table: str) -> dict[str, str]:
         """The command and the Python lines of a release."""
         roles, levels = Roles.of(choice, self._source().columns), self._levels()
-        design = design_of(levels.basis(epsilon), levels.at(epsilon))
+        design = design_of(levels.basis(epsilon), levels.wishes.at(epsilon))
         return {"command": command(table, roles, design, out, more), "python": python(table, roles, design, out, more)}
 
     def notices(self, epsilon: float, made: bytes | None) -> list[Record]:
@@ -199,7 +208,7 @@ class Desk:
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
         plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
         files = Files.beside(Path(out), tables=True, inputs=[plan.source.path], force=bool(more.get("force")))
-        account = _account(more)
+        account = account_of(Account(None, more.get("people"), more.get("budget")), more.get("ledger"))
         said = self.said(choice, epsilon, Path(out).name, more, table)
         told = {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}  # to readers
         public = self.said(choice, epsilon, Path(out).name, told, Path(table).name)
@@ -251,7 +260,7 @@ class Desk:
         found = levels.basis(epsilon)
         if found.kept is not None and found.kept.place in self.saved:  # counts follow labels, not the reverse
             found = replace(found, kept=None if found.source is not None else replace(found.kept, again=True))
-        return replace(self.table, wishes=levels.at(epsilon)).plan(found, own)
+        return replace(self.table, wishes=levels.wishes.at(epsilon)).plan(found, own)
 
     def _levels(self) -> Levels:
         if self.now is None:
@@ -264,13 +273,106 @@ class Desk:
         return self.source
 
 
-def _account(more: Asked) -> Account:
-    """The place in the ledger, where people are named."""
-    ledger, people, budget = more.get("ledger"), more.get("people"), more.get("budget")
-    if not people and budget is None:
-        return Account()
-    if not people:
-        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
-    if not ledger:
-        raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
-    return Account(Ledger(ledger), people, budget)
+# --- somebody's release, verified and read: estimates, tables, odds ratios, synthetic records -------------------------
+
+
+FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
+LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
+MOST_RECORDS = 10_000_000  # synthetic ones, which are held in memory
+
+
+def _kind(path: Path) -> str | None:
+    if path.suffix.lower() != ".json" or path.stat().st_size > LARGEST_JSON:
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        return FORMATS.get(str(found.get("format")), "unknown") if isinstance(found, dict) else "unknown"
+    except (ValueError, RecursionError):
+        return "mechanism"  # what is wrong with it is said by whoever reads mechanism files
+
+
+@dataclass(slots=True, eq=False)
+class Analysis:
+    """A release that somebody brought, opened."""
+
+    file: Path
+    mechanism: Mechanism | Bundle
+    source: Source | None  # the released table, if it was brought
+    found: Estimate | BundleEstimate | None = None
+
+    @classmethod
+    def opened(cls, paths: Iterable[Path]) -> Analysis:
+        """Which file is which is told by what it says of itself."""
+        kinds = {path: _kind(path) for path in paths}
+        tables = [path for path, kind in kinds.items() if kind is None]
+        laws = [path for path, kind in kinds.items() if kind == "mechanism"]
+        if not laws:
+            raise InputError("the mechanism file of the release is missing (NAME.mechanism.json): nothing can be "
+                             "verified or estimated without it.")
+        if len(tables) > 1:
+            raise InputError(f"one released table at a time: {listed([t.name for t in tables])} are {len(tables)}.")
+        return cls(laws[-1], load(laws[-1]), open_source(tables[0]) if tables else None)
+
+    def verdict(self) -> Record:
+        """What `sfumato verify` says of the mechanism file."""
+        made = self.mechanism
+        try:
+            proof = verify(self.file)
+        except SfumatoError as error:
+            return {"holds": False, "title": "The claim was not proved", "lines": [error.text(shell=True)]}
+        lines = [f"{level(proof.level, LEVEL)}, from the integers in {self.file.name}."]
+        lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
+        lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
+        lines += consequences(made, proof)
+        return {"holds": True, "title": f"Holds: {made.claim.sentence if made.claim else proof.title}", "lines": lines}
+
+    def estimated(self, source: Source, decode: str | None) -> Record:
+        """Every column by itself, and what can be asked."""
+        self.found = estimate(source, self.mechanism, decode=decode)
+        found = self.found
+        names = [c.name for c in found.columns] if isinstance(found, Estimate) else list(found.columns)
+        return {
+            "n": f"{found.n:,}", "names": names, "tables": [self.table([name]) for name in names],
+            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE,
+        }
+
+    def table(self, names: Sequence[str]) -> Record:
+        """The estimated table of some columns; of two also the shares of the first within the second."""
+        made = self._found().table(*names)
+        low, high = (x.ravel() for x in made.interval())
+        cells = zip(product(*(c.labels for c in made.columns)), made.p.ravel(), low, high, strict=True)
+        place = [made.names.index(n) for n in names]
+        rows = [_row([labels[i] for i in place], *x) for labels, *x in sorted(cells, key=lambda cell: -cell[1])]
+        out: Record = {"names": list(names), "rows": rows[:LINES], "more": max(len(rows) - LINES, 0),
+                       "within": [], "identified": made.identified, "test": ""}
+        if len(names) == 2 and made.identified:
+            within = made.shares(names[1], together=True)
+            told = [_row([x[n] for n in names], *three) for x, *three in within.each() if three[0] == three[0]]
+            out["within"] = told[:LINES]
+            out["test"] = repr(made.independence()).strip("<>")
+        return out
+
+    def odds(self, names: Sequence[str]) -> Record:
+        """Odds ratios of two columns."""
+        found = self._found().table(*names).odds_ratios()
+        texts = (([x[n] for n in names], *(near(y, 3) for y in three)) for x, *three in found.each())
+        rows = [{"labels": labels, "words": f"{e} ({low} to {high})"} for labels, e, low, high in texts]
+        return {"names": list(names), "rows": rows[:LINES], "more": max(len(rows) - LINES, 0)}
+
+    def synthetic(self, rows: int, to: Path) -> Path:
+        """Synthetic records in a file."""
+        found = self._found()
+        if not 0 < rows <= MOST_RECORDS:
+            raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
+        synthesised(found, self.mechanism, rows, Files.beside(to, mechanism=False, report=False))
+        return to
+
+    def _found(self) -> Estimate | BundleEstimate:
+        if self.found is None:
+            raise InputError("there is no released table to estimate from", next="Add it to the mechanism file.")
+        return self.found
+
+
+def _row(labels: Sequence[Label], share: float, low: float, high: float) -> Record:
+    return {"label": " · ".join(x or MISSING for x in labels), "share": float(share), "low": float(low),
+            "high": float(high), "words": f"{percent(share, 1)} ({percent(low, 1)} to {percent(high, 1)})"}

@@ -11,17 +11,14 @@ import asyncio
 import os
 import pickle
 import queue
-import signal
-import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 from sfumato import studio
 from sfumato.errors import SfumatoError, bug, out_of_memory
-from sfumato.processes import receive, send
+from sfumato.processes import answering, receive, send, started
 
 if TYPE_CHECKING:
     from sfumato.frames import Datum
@@ -40,12 +37,7 @@ class Hand:
     """A worker process."""
 
     def __init__(self) -> None:
-        path = os.pathsep.join(p for p in sys.path if p)
-        env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.studio.hands"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
-            start_new_session=True,
-        )
+        self.process = started("sfumato.studio.hands", apart=True)
         self.loop = asyncio.get_running_loop()
         self.turn = asyncio.Lock()
         self.job, self.doing = 0, ""
@@ -103,7 +95,8 @@ class Hand:
 
     def _arrived(self, message: Document | None) -> None:
         if message is None:
-            message = {"job": self.job, "refused": "the process that did this has ended (too little memory?)."}
+            ended = SfumatoError("the process that did this has ended (too little memory?)")
+            message = {"job": self.job, "refused": ended}
         if message["job"] != self.job:
             return
         if "told" in message:
@@ -147,7 +140,7 @@ class NoLongerWanted(BaseException):
 class JobReports:
     """How a job speaks to the server while it works."""
 
-    def __init__(self, out: BinaryIO) -> None:
+    def __init__(self, out: IO[bytes]) -> None:
         self.out, self.job, self.unwanted = out, 0, -1
 
     def __call__(self, **told: Datum) -> None:
@@ -158,11 +151,8 @@ class JobReports:
 
 
 def main() -> None:
-    """Do jobs until the server ends. Ctrl-C is for the server."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not come between the answers
+    """Do jobs until the server ends."""
+    out = answering()
     tell = JobReports(out)
     waiting: queue.Queue[Document] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tell, waiting), daemon=True).start()
@@ -183,7 +173,7 @@ def _prepare() -> None:
     import sfumato.optimise.product.profiles  # noqa: F401
 
 
-def _listen(stream: BinaryIO, tell: JobReports, waiting: queue.Queue[Document]) -> None:
+def _listen(stream: IO[bytes], tell: JobReports, waiting: queue.Queue[Document]) -> None:
     try:
         while True:
             order = receive(stream)

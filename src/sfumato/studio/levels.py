@@ -25,9 +25,8 @@ from sfumato.ledgers.persons import counted
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of
-from sfumato.releasing.notices import Listener, small_cells
 from sfumato.releasing.planning import Counted, designed
-from sfumato.releasing.wishes import Wishes, usual_cap
+from sfumato.releasing.wishes import Listener, Wishes
 from sfumato.reporting.mechanism_figures import guessers_of
 from sfumato.sources import Source
 from sfumato.sources.values import bin_edges, grouped, keys
@@ -66,7 +65,7 @@ def of_rows(view: Asked) -> Light:
 
 def of_cells(joint: Joint, source: str) -> Light:
     """Whether small counts become public with the mechanism file."""
-    small, cells = small_cells(joint), joint.p.size
+    small, cells = joint.small_cells, joint.p.size
     each = f"{joint.n:,} rows in {cells:,} cells" if joint.n else f"{cells:,} cells"
     if not small:
         return light("cells", GREEN, "No small cells", f"{each}: none holds only 1 to 4 people.")
@@ -146,33 +145,17 @@ class Levels:
     def of(cls, table: Counted, epsilon: float) -> Levels:
         """Counts are drawn here, once for all levels; from a file beside the table where they were drawn before."""
         assert table.told is not None
-        told = _told_at(table.told, epsilon)
-        return cls(table.joint, _at(table.wishes, epsilon), told, basis_of(table.joint, told, None))
-
-    @property
-    def paid(self) -> float:
-        """What labels and edges took: levels below it leave nothing for rows."""
-        return 0.0 if self.told.noise is None else self.told.noise.epsilon
+        told = replace(table.told, wishes=table.told.wishes.at(epsilon))
+        return cls(table.joint, table.wishes.at(epsilon), told, basis_of(table.joint, told, None))
 
     def basis(self, epsilon: float) -> Basis:
-        return at_level(self.drawn, self.joint, _told_at(self.told, epsilon))
-
-    def at(self, epsilon: float) -> Wishes:
-        return _at(self.wishes, epsilon)
+        return at_level(self.drawn, self.joint, replace(self.told, wishes=self.told.wishes.at(epsilon)))
 
     def design(self, epsilon: float, listener: Listener, *, coarse: bool) -> Design:
         """A sealed and certified design: a first one at once, or the one that `sfumato release` would make."""
-        wishes = replace(self.at(epsilon), aim="closed" if coarse else None)
+        wishes = replace(self.wishes.at(epsilon), aim="closed" if coarse else None)
         made: Design = designed(self.basis(epsilon), wishes, listener)
         return made
-
-
-def _told_at(told: Learnt, epsilon: float) -> Learnt:
-    return replace(told, wishes=_at(told.wishes, epsilon))
-
-
-def _at(wishes: Wishes, epsilon: float) -> Wishes:
-    return replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon))
 
 
 def shown(levels: Levels, epsilon: float, made: Design, *, coarse: bool) -> Record:

@@ -34,7 +34,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
 from sfumato.mechanism.law import MOST_BITS as TURN_BITS
 from sfumato.mechanism.subset_laws import ORDERS
-from sfumato.survey.survey_page import page_of, parts_of, words_in
+from sfumato.survey.survey_page import page_of, words_in
 from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 from sfumato.uncertainty import Anything
 
@@ -131,7 +131,7 @@ class Survey:
     whole: bool = False  # whether a bundle's promise is about the whole record
 
     def __post_init__(self) -> None:
-        columns = {c.name: c.labels for part in parts_of(self.mechanism) for c in part.reading}
+        columns = {c.name: c.labels for part in self.mechanism.parts for c in part.reading}
         if {q.name: q.labels for q in self.questions} != columns:
             raise InputError(f"the questions must be the columns that the mechanism reads: {', '.join(columns)}.")
 
@@ -164,7 +164,7 @@ class Survey:
     def of_mechanism(cls, mechanism: object, *, title: str = "Survey", introduction: str = "") -> Survey:
         """The survey that fills a mechanism's columns."""
         made = known(mechanism)
-        columns = {c.name: c.labels for part in parts_of(made) for c in part.reading}
+        columns = {c.name: c.labels for part in made.parts for c in part.reading}
         asked = (Question(name, labels, sensitive=name in made.secret.names) for name, labels in columns.items())
         return cls(tuple(asked), made, title, introduction)
 

@@ -122,7 +122,7 @@ LAWS = ("cells", "table", "constant", "conditional", "layout", "blocks", "unary"
 
 def page_of(survey: Survey, words: Language, collector: str | None = None) -> str:
     """The HTML of a survey; `collector` is where answers are posted when it is not the page's own server."""
-    for part in parts_of(survey.mechanism):
+    for part in survey.mechanism.parts:
         if part.law.kind not in LAWS:
             raise InputError(
                 f"a page does not draw from a law of kind {part.law.kind!r}", next="Use a bundle of its parts."
@@ -164,7 +164,7 @@ def _data(survey: Survey, words: Language, collector: str | None) -> str:
             {"name": q.name, "text": q.text or q.name, "secret": q.name in mechanism.secret.names,
              "shown": q.shown or [words.missing if x is None else x for x in q.labels]} for q in survey.questions
         ],
-        "parts": [_file(part) for part in parts_of(mechanism)], "file": _file(mechanism),
+        "parts": [_file(part) for part in mechanism.parts], "file": _file(mechanism),
         "turns": [str(w) for w in mechanism.turns] if isinstance(mechanism, Bundle) and mechanism.turns else None,
         "claim": _claim(survey),
         "waves": None if waves is None else {
@@ -222,7 +222,7 @@ class Form:
 
     @classmethod
     def of(cls, mechanism: Mechanism | Bundle) -> Form:
-        parts = parts_of(mechanism)
+        parts = mechanism.parts
         sets = [p.law.meaning == "subset" for p in parts]
         return cls(
             survey_id(mechanism), tuple(0 if s else p.outputs for p, s in zip(parts, sets, strict=True)),
@@ -267,13 +267,9 @@ def survey_id(mechanism: Mechanism | Bundle) -> str:
     return str(record.checksum).removeprefix("sha256:")[:SURVEY]
 
 
-def parts_of(mechanism: Mechanism | Bundle) -> tuple[Mechanism, ...]:
-    return mechanism.parts if isinstance(mechanism, Bundle) else (mechanism,)
-
-
 def lines(mechanism: Mechanism | Bundle, tokens: Sequence[str], *values: object, **named: object) -> list[str]:
     """The lines that scripts send for some records, one for each token; drawn with the system's entropy."""
-    parts, form = parts_of(mechanism), Form.of(mechanism)
+    parts, form = mechanism.parts, Form.of(mechanism)
     columns = {c.name: c for part in parts for c in part.reading}
     found, _ = record_codes(tuple(columns.values()), values, named)
     n = len(next(iter(found.values())))
