@@ -16,11 +16,12 @@ import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import canonical
 from sfumato.optimise.budget import FREE, PATIENCE, Budget
-from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.product.blocks import Families, Groups, two_level
 from sfumato.optimise.product.profiles import climbed
 from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.search import InformationAim
 
 WITHIN = 2e-3  # relative: laws of optima, asked of a search
 NUMBERS = st.integers(0, 10**9)
@@ -213,3 +214,39 @@ def test_a_secret_of_one_row_does_not_keep_a_design_from_being_sealed():
     found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 0.3, "ballopt", quick=True)
     assert found.certificate.level <= 0.3
     assert found.value > 0.97
+
+
+def test_a_mixture_that_the_simplex_method_gives_up_is_that_of_the_interior_method(monkeypatch):
+    coordinates = Coordinates.of(sf.Joint.from_counts(random_counts(3)[0]))
+    rows = np.random.default_rng(0).exponential(size=(40, len(coordinates.p)))
+    met, seen = InformationAim._met, []
+
+    def mixed(fails):
+        seen.clear()
+        aim = InformationAim(coordinates)
+        monkeypatch.setattr(aim, "_met", lambda found: seen.append(1) or (len(seen) > fails and met(aim, found)))
+        aim.add(np.concatenate([rows, rows.max() - rows]))
+        aim.solve()
+        used, theta = aim.used()
+        assert theta @ used == pytest.approx(np.ones(len(coordinates.p)), abs=1e-6)
+        return aim.value
+
+    assert mixed(2) == pytest.approx(mixed(0), rel=1e-6)
+    assert mixed(3) == -np.inf  # the constant row alone is left
+
+
+def test_two_secrets_that_never_occur_are_compared_where_the_useful_variable_alone_is_read():
+    counts, epsilon = random_counts(2072)
+    assert (counts.sum(1) == 0).sum() == 2
+    found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), epsilon, "ballopt", reads="useful")
+    assert found.certificate.level <= epsilon
+
+
+def test_many_useful_values_keep_more_than_a_few_of_them_and_the_rest_together(patient, monkeypatch):
+    monkeypatch.setenv(PATIENCE, "0.3")
+    joint = sf.datasets.adult("race", "native-country")
+    order, radius = np.argsort(-joint.counts.sum(0)), sf.ChiSquareBall(joint).radius
+    fine = kept(joint.counts, 0.5, time_limit=None)
+    for alone in (2, 4):
+        coarse = np.column_stack([joint.counts[:, order[:alone]], joint.counts[:, order[alone:]].sum(1)])
+        assert kept(coarse, 0.5, radius, time_limit=None).value <= fine.value * (1 + WITHIN)

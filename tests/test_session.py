@@ -25,7 +25,7 @@ import sfumato as sf
 from sfumato.alphabet import find_column
 from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most
-from sfumato.designers import aiming
+from sfumato.designers import choose
 from sfumato.designers.aiming import AIM, AIMS
 from sfumato.designers.closed_forms import srr
 from sfumato.drawing.randomness import Lane
@@ -178,7 +178,7 @@ def test_the_walk_of_a_row_in_the_contributors_guide_is_the_walk_that_is_taken(p
 
 def test_the_walk_of_a_table_in_the_contributors_guide_is_the_walk_that_is_taken():
     def design(**limits):
-        sf.design(sf.ChiSquareBall(sf.Joint.from_counts(np.arange(10, 25).reshape(3, 5))), 1.0, "ballopt", **limits)
+        sf.design(sf.ChiSquareBall(sf.Joint.from_counts(np.arange(10, 34).reshape(3, 8))), 1.0, "ballopt", **limits)
 
     design(time_limit=1)  # so that imports are not taken for steps
     told = told_in_the_guide("**A table through a design**", "## Three ideas")
@@ -322,7 +322,7 @@ def test_a_wish_that_nobody_knows_is_named():
 
 def test_the_aim_of_python_is_that_of_the_command_line(people, tmp_path, monkeypatch):
     aims = []
-    monkeypatch.setattr(aiming, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
+    monkeypatch.setattr(choose, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
     csv.write_csv(people, tmp_path / "people.csv")
 
     sf.design(sf.ChiSquareBall(sf.tabulate(people, "health", "town")), 1.0)

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import Carried, OneLevel, Together, joinable, rows_for
 from sfumato.optimise.arrays import SEALING, TINY, Floats, Ints, canonical, xlogx
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.budget import STAGE, Budget
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
@@ -30,7 +30,7 @@ from sfumato.optimise.starts import FreeRows, Simplices, merged
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from
-FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more
+FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more, and these where not
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
 INTERRUPTED = "interrupted: the best design so far"
 FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
@@ -69,12 +69,14 @@ class Chain:
         self.notes: list[str] = []
         self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
+        self.coarse = False  # whether it is a table with cells merged
         self.cuts = np.zeros((0, len(self.coordinates.p)))
 
     @property
     def few(self) -> bool:
-        """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
-        return int(np.count_nonzero(self.within.joint.p)) >= MANY * len(self.seen) ** 2
+        """Whether secrets are few beside the cells, or these merged already: then merging pays most, and blocks of one
+        secret at a time tell little."""
+        return self.coarse or int(np.count_nonzero(self.within.joint.p)) >= MANY * len(self.seen) ** 2
 
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time."""
@@ -155,12 +157,13 @@ class Chain:
         if len(x):
             self.master.add(settled(self.cone, x) if steep or len(self.coordinates.p) <= NUMBERS else x)
 
-    def _below(self, joint: Joint, starts: Sequence[Floats] = ()) -> Floats:
+    def _below(self, joint: Joint, starts: Sequence[Floats] = (), share: float = STAGE, coarse: bool = False) -> Floats:
         """Rows over all cells of another table, found in the same way with a ball of the same radius around it."""
         below = Chain(
-            self.within.around(joint), self.epsilon, self.reads, self.budget.part(), profile=self.profile,
+            self.within.around(joint), self.epsilon, self.reads, self.budget.part(share), profile=self.profile,
             quick=self.quick, at_most=self.at_most, bounding=False,
         )
+        below.coarse = coarse
         below._search(starts)
         self.notes += below.notes
         return below.coordinates.full(below.master.used()[0])
@@ -245,7 +248,7 @@ class Chain:
         """The rows of a table with half as many cells, spread over this one."""
         joint = self.within.joint
         coarse, cell = merged(joint, (int(np.count_nonzero(joint.p)) - len(self.seen)) // 2)
-        self.pool(self._below(coarse)[:, cell])
+        self.pool(self._below(coarse, share=STAGE if self.few else FEW, coarse=True)[:, cell])
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets

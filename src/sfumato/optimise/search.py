@@ -42,6 +42,7 @@ class InformationAim(Mixture):
         self.centre: Floats | None = None
         self.bold, self.upper, self.model = 1.0, np.inf, np.inf
         self.add(np.ones((1, len(self.p))))
+        self.weights = np.ones(1)  # a mixture whatever happens to the programme
 
     def add(self, rows: Floats) -> None:
         """Unit rows join the pool."""
@@ -53,17 +54,20 @@ class InformationAim(Mixture):
         """Mix the pool best; the value never falls.
 
         HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
-        then the programme is solved once more from nothing.
+        then the programme is solved once more from nothing, and by the interior method where that fails too.
         """
         if not self.fresh:
             return self.value
-        found, self.fresh = self.lp.solve(PRIMAL), False
-        if not self._met(found):
+        self.fresh = False
+        for method, strategy in (("simplex", PRIMAL), ("simplex", DUAL), ("ipm", None)):
+            self.lp.option("solver", method)
+            found = self.lp.solve(strategy)
+            if self._met(found):
+                self.weights, self.dual = found.x, found.row_dual
+                self.value = max(self.value, float(self.worth @ found.x))
+                break
             self.lp.h.clearSolver()
-            found = self.lp.solve(DUAL)
-        if self._met(found):
-            self.weights, self.dual = found.x, found.row_dual
-            self.value = max(self.value, float(self.worth @ found.x))
+        self.lp.option("solver", "simplex")
         return self.value
 
     def _met(self, found: Solution) -> bool:
