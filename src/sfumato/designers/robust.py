@@ -23,9 +23,11 @@ from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import (
     FAILURES,
+    FEW,
     GAP,
     LISTED,
     InformativeRows,
+    coarse_rows,
     informative_along,
     listable,
     most_informative,
@@ -239,18 +241,21 @@ def _laid(task: Task, within: Any) -> bool:
 
 
 def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:
-    """Rows that are not listed: a layout for the secrets that occur; without one a closed form will be taken."""
+    """Rows that are not listed: a layout for the secrets that occur, or rows of a coarser table if these keep more;
+    without either a closed form will be taken."""
     p = task.joint.p
     if not _laid(task, within):
         raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = within.around(Joint.from_probabilities(p[seen], n=task.joint.n))
+    coarse = None if profile is not None else coarse_rows(within, task.epsilon, budget.part(FEW), task.at_most)
     try:
         layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
+        found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
     except FAILURES as error:
         note = f"the layout was left out ({type(error).__name__}: {error})"
-        return Found(Constant(*task.joint.shape), 0.0, [note])
-    return Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
+        found = Found(Constant(*task.joint.shape), 0.0, [note])
+    return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)
 
 
 def _law_of(layout: Arrangement, p: Floats) -> Law:

@@ -368,6 +368,21 @@ def listable(within: Any, reads: str, budget: Budget) -> bool:
     return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
 
 
+def coarse_rows(within: Any, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
+    """Rows of the finest table with cells merged whose rows can be listed, spread over this one; None if there is no
+    such table."""
+    joint = within.joint
+    alone, S = int(np.count_nonzero(joint.p)), len(joint.p)
+    while (alone := (alone - S) // 2) > S:
+        coarse, cell = merged(joint, alone)
+        around = within.around(coarse)
+        if listable(around, "both", budget):
+            found = most_informative(around, epsilon, budget, at_most=at_most, bounding=False)
+            found.rows = found.rows[:, cell]
+            return found
+    return None
+
+
 def widest(
     within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None,
     each: float = 0.0,
