@@ -203,18 +203,6 @@ class Mixture:
         prices, rate = np.split(found.row_dual, [len(self.mean)])
         return found.x, prices, max(0.0, float(rate.sum()))
 
-    def exact(self, weights: Floats) -> tuple[Floats, Floats]:
-        """The positive weights with their points, corrected so that the mean (and what is spent) holds to rounding."""
-        used = np.flatnonzero(weights > DUST)
-        points = self.points[used]
-        rows, right = points.T, self.mean
-        if self.limit < INFINITY:
-            rows, right = np.vstack([rows, self.spends[used]]), np.append(right, weights[used] @ self.spends[used])
-        exact, *_ = np.linalg.lstsq(rows, right, rcond=None)
-        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < DUST:
-            return np.asarray(exact, float), points
-        return weights[used], points
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
@@ -247,7 +235,7 @@ def best_cover(
         reduced = worth - points @ prices - rate * paid
         better = np.flatnonzero((reduced > TIDY) & ~offered)
         fresh = better[np.argsort(-reduced[better])[:many]]
-    alpha, used = programme.exact(weights)
-    value = float(programme.worth[np.flatnonzero(weights > DUST)] @ alpha)
+    used = weights > DUST
+    value = float(programme.worth[used] @ weights[used])
     bound = float(prices @ mean) + max(0.0, float(reduced.max())) * float(mean.sum())
-    return Cover(alpha, used, value, prices, bound + (rate * limit if rate > 0.0 else 0.0))
+    return Cover(weights[used], programme.points[used], value, prices, bound + (rate * limit if rate > 0.0 else 0.0))
