@@ -110,24 +110,20 @@ class LinearProgramme:
         if strategy is not None:
             self.option("simplex_strategy", strategy)
         self.h.run()
-        if not self._optimal and strategy is not None:
+        if strategy is not None and self.h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             self.h.clearSolver()
             self.option("simplex_strategy", DUAL)
             self.h.run()
-        sol, told = self.h.getSolution(), self.h.getInfo()
+        sol, told, status = self.h.getSolution(), self.h.getInfo(), self.h.getModelStatus()
         spend(PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
         value = float(told.objective_function_value)
-        empty = self.h.getModelStatus() == highspy.HighsModelStatus.kInfeasible
-        return Solution(self._optimal, value, np.array(sol.col_value), np.array(sol.row_dual), bool(empty))
+        optimal, empty = (status == x for x in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible))
+        return Solution(bool(optimal), value, np.array(sol.col_value), np.array(sol.row_dual), bool(empty))
 
     def ray(self) -> Floats | None:
         """Prices of the rows that, up to their sign, should prove the programme infeasible, if HiGHS has any."""
         status, exists, ray = self.h.getDualRay()
         return np.array(ray) if exists and status == highspy.HighsStatus.kOk else None
-
-    @property
-    def _optimal(self) -> bool:
-        return bool(self.h.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def basis(self) -> Any:
         """Where the last solve ended, for `resume`."""
