@@ -17,7 +17,7 @@ from sfumato.optimise.budget import spend
 
 
 INFINITY = highspy.kHighsInf
-CODES = highspy.simplex_constants
+CODES, STATUS = highspy.simplex_constants, highspy.HighsModelStatus
 DUAL = int(CODES.kSimplexStrategyDual)  # new rows leave a basis dual feasible
 PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it primal feasible
 DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
@@ -110,15 +110,15 @@ class LinearProgramme:
         if strategy is not None:
             self.option("simplex_strategy", strategy)
         self.h.run()
-        if strategy is not None and self.h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if strategy is not None and self.h.getModelStatus() != STATUS.kOptimal:
             self.h.clearSolver()
             self.option("simplex_strategy", DUAL)
             self.h.run()
         sol, told, status = self.h.getSolution(), self.h.getInfo(), self.h.getModelStatus()
         spend(PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
-        value = float(told.objective_function_value)
-        optimal, empty = (status == x for x in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible))
-        return Solution(bool(optimal), value, np.array(sol.col_value), np.array(sol.row_dual), bool(empty))
+        optimal, empty = bool(status == STATUS.kOptimal), bool(status == STATUS.kInfeasible)
+        x, row_dual = np.array(sol.col_value), np.array(sol.row_dual)
+        return Solution(optimal, float(told.objective_function_value), x, row_dual, empty)
 
     def ray(self) -> Floats | None:
         """Prices of the rows that, up to their sign, should prove the programme infeasible, if HiGHS has any."""

@@ -215,8 +215,8 @@ def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
     """Upper bounds of all references after a few steps of p[reference, x], each moved in place while it may be best.
 
     A multiplicative step p ← p·r^{1/(1−θ)} raises the value (Jensen on each concave power) and needs no solve: that of
-    Arimoto's algorithm where τ = 1. Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as much, and Newton does the rest,
-    or all at α = 1.
+    Arimoto's algorithm where τ = 1. Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as
+    much, and Newton does the rest, or all at α = 1.
     """
     problem, scale, upper = SaddleProblem(channel, orders, channel.T), orders.alpha - 1, np.full(len(p), np.inf)
     for _ in range(CROWD_ROUNDS if scale > 0 else 0):

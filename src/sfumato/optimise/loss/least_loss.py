@@ -40,13 +40,14 @@ Prices = Callable[[Floats], Floats]  # of the cells of one side, from multiplier
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
 
 
-def centred(problem: LossProblem, privacy: bool = True) -> FloorProgramme:
-    """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3]."""
+def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
+    """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3];
+    cones over a ball hold at P̂ by themselves."""
     (ss, us), own = problem.p.shape, None
     if math.isinf(problem.privacy_radius):
         mean, own = np.eye(problem.inputs), np.repeat(np.arange(ss), us) if problem.reads_both else None
     else:
-        seen = (problem.marginal > 0.0) & (privacy or problem.privacy_radius <= 0.0)
+        seen = (problem.marginal > 0.0) & (not cones or problem.privacy_radius <= 0.0)
         mean = problem.conditional[seen]
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
@@ -202,7 +203,7 @@ def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: 
 
     With `exact` the other pairs hold for the split of the slack in halves alone: a smaller programme, and a relaxation.
     """
-    laws, pairs = centred(problem, False), all_pairs(problem.outputs, len(problem.p))
+    laws, pairs = centred(problem, cones=True), all_pairs(problem.outputs, len(problem.p))
     conic, fixed = laws.conic()
     every = np.ones(len(pairs[0]), dtype=np.bool_) if exact is None else exact
     parts = ((exactly, every), (in_halves, ~every)) if problem.privacy_radius > 0.0 else ()
