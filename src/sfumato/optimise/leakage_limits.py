@@ -305,7 +305,10 @@ def sharpened(
         relaxation.limit(t[None], 1.0, part.limit)
     for turn, steepest in enumerate(STEEPEST):
         for part, t in zip(sums, terms, strict=True):
-            _touch(relaxation, part, t, np.maximum(point, REPAIRED), steepest)
+            tangents = part.touched(np.maximum(point, REPAIRED), steepest)  # off zero, where they are tame
+            names, slopes = (np.stack(entries, 1) for entries in zip(*tangents, strict=True))
+            values = np.column_stack([slopes, -np.ones(t.size)])  # terms are at least all their tangents
+            relaxation.limit(np.column_stack([names, t]), values / np.abs(values).max(axis=1, keepdims=True))
         answer = relaxation.solve()
         bound = max(bound, relaxation.proved(answer)) if answer.optimal else bound
         if not answer.optimal or budget.over or not loose(value, bound):
@@ -313,14 +316,6 @@ def sharpened(
         last = answer.x[: programme.size]
         point = last + 0.5 ** (turn + 1) * (inside - last)
     return bound, last
-
-
-def _touch(relaxation: LawProgramme, part: PowerSum | EntropySum, t: Ints, x: Floats, steepest: float) -> None:
-    """Rows by which the terms t are at least their tangents at x, which is lifted off zero: any point gives valid ones,
-    tame ones help."""
-    names, slopes = (np.stack(entries, 1) for entries in zip(*part.touched(x, steepest), strict=True))
-    values = np.column_stack([slopes, -np.ones(t.size)])
-    relaxation.limit(np.column_stack([names, t]), values / np.abs(values).max(axis=1, keepdims=True))
 
 
 # --- the most informative channel under a limit on maximal leakage, and under local differential privacy --------------

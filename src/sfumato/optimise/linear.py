@@ -74,10 +74,6 @@ class LinearProgramme:
         """Append rows A x ≤ upper."""
         self.add(matrix, np.full(matrix.shape[0], -INFINITY), _each(upper, matrix))
 
-    def at_least(self, matrix: Any, lower: Floats | float = 0.0) -> None:
-        """Append rows A x ≥ lower."""
-        self.add(matrix, _each(lower, matrix), np.full(matrix.shape[0], INFINITY))
-
     def equal(self, matrix: Any, value: Floats | float) -> None:
         """Append rows A x = value."""
         self.add(matrix, _each(value, matrix), _each(value, matrix))
