@@ -90,8 +90,7 @@ class LinearProgramme:
 
     def drop_columns(self, which: Ints) -> None:
         """Delete variables by index."""
-        if which.size:
-            self.h.deleteCols(which.size, which.astype(np.int32))
+        self.h.deleteCols(which.size, which.astype(np.int32))
 
     def cost(self, cost: Floats) -> None:
         """Replace the objective of the first len(cost) variables."""

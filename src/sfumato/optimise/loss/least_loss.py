@@ -68,9 +68,9 @@ def cells(
     h, one, share = conic.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
     kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
     row = conic.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
-    if (live := np.flatnonzero(p.ravel())).size:
-        heads, line = np.unique(pair[live], return_inverse=True)
-        conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
+    live = np.flatnonzero(p)
+    heads, line = np.unique(pair[live], return_inverse=True)
+    conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
     return lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
 
 
