@@ -15,24 +15,13 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.optimise.arrays import (
-    DUST,
-    EMPTY,
-    SEALING,
-    SOLVED,
-    SUMMED,
-    TINY,
-    Floats,
-    Ints,
-    log_or_minus_infinity,
-    xlogx,
-)
+from sfumato.optimise.arrays import DUST, EMPTY, SEALING, SOLVED, SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.linear import Cover, Mixture, best_cover
 from sfumato.optimise.repair import blended, goal
-from sfumato.tolerances import EXPONENT, SUBSETS
+from sfumato.tolerances import EXPONENT, LEAST, SUBSETS
 
 COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
 
@@ -313,10 +302,10 @@ def _ascended(
 def _deficit(logits: Floats, prices: Floats, rate: float, g: Floats, secret: Floats) -> tuple[float, Floats]:
     v = np.exp(logits - logits.max())
     v /= v.sum()
-    ratio = np.maximum(g @ v, TINY)
+    ratio = np.maximum(g @ v, LEAST)
     posterior = secret * ratio
     value = float(xlogx(v).sum() - rate * (posterior @ np.log(ratio)) - prices @ v)
-    slope = np.log(np.maximum(v, TINY)) + 1.0 - rate * ((secret * (np.log(ratio) + 1.0)) @ g) - prices
+    slope = np.log(np.maximum(v, LEAST)) + 1.0 - rate * ((secret * (np.log(ratio) + 1.0)) @ g) - prices
     return -value, -np.asarray(v * (slope - float(v @ slope)))
 
 

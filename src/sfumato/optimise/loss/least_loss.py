@@ -137,13 +137,7 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
     first, second = y * ss + s1, y * ss + s2
     e = np.full(len(y), float(np.exp(problem.epsilon)))
     rows = conic.hold([(levels[1][second], e), (levels[0][first], -np.ones(len(y)))])
-
-    def read(z: Floats) -> tuple[PairCuts, Floats]:
-        paid = np.where(z[rows] > 0.0, z[rows], 0.0)
-        most, least = prices[0](z)[first], prices[1](z)[second]
-        return into_pairs(problem, pairs, most, least, paid)
-
-    return read
+    return lambda z: into_pairs(problem, pairs, prices[0](z)[first], prices[1](z)[second], z[rows])
 
 
 def worst_loss(problem: LossProblem, conic: ConicProgramme, worst: Ints) -> Callable[[Floats], Floats]:
