@@ -72,7 +72,7 @@ def test_a_linear_programme_grows_by_rows_and_columns_and_tells_of_emptiness():
     lp.within(np.full(3, 0.6), np.ones(3))
     assert lp.solve().infeasible and lp.ray() is not None
     lp.within(np.zeros(3), np.ones(3))
-    lp.at_least(np.array([[1.0, 0.0, 0.0]]), 0.25)
+    lp.at_most(np.array([[-1.0, 0.0, 0.0]]), -0.25)
     assert lp.solve().value == pytest.approx(0.25 + 0.5 + 5.0)
 
 

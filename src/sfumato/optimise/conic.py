@@ -229,8 +229,6 @@ class LawProgramme:
         conic, sums, a = ConicProgramme(self.size), self._sums().tocoo(), self.matrix.tocoo()
         conic.equal(sums.row.astype(np.int64), sums.col.astype(np.int64), sums.data, -np.ones(sums.shape[0]))
         conic.hold([(np.arange(self.size), np.ones(self.size))])
-        if not len(self.right):
-            return conic, np.zeros(0, dtype=np.int64)
         return conic, conic.nonnegative(a.row.astype(np.int64), a.col.astype(np.int64), -a.data, self.right)
 
     def _sums(self) -> sparse.csr_matrix:

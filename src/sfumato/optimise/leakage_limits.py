@@ -29,8 +29,6 @@ from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal
 from sfumato.tolerances import LEAST
 
-NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
-
 
 @dataclass(frozen=True, slots=True)
 class LeakageLimit:
@@ -123,7 +121,7 @@ def _imposed(programme: LawProgramme, q: Ints, limit: LeakageLimit) -> Sums:
         top, pairs = _beside(programme, q)
         programme.limit(pairs, [1.0, -1.0])
         if beta > 1:
-            return [PowerSum(np.exp(-level), beta - 1, 0.0, top, other, NO_INDEX) for other in q.T]
+            return [PowerSum(np.exp(-level), beta - 1, 0.0, top, other, other) for other in q.T]
         programme.limit(top[None], np.exp(-level), 1.0)
         return []
     if beta > 1 and beta >= alpha:  # Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair
@@ -150,7 +148,7 @@ def _tilted(programme: LawProgramme, q: Ints, alpha: float, tau: float, level: f
             sums += [PowerSum(scale, b, d, column, centre, reference) for column in q.T]
         else:
             others = (column for column in q.T if not np.array_equal(column, reference))
-            sums += [PowerSum(scale, d, 0.0, column, reference, NO_INDEX) for column in others]
+            sums += [PowerSum(scale, d, 0.0, column, reference, reference) for column in others]
     return sums
 
 
@@ -171,7 +169,7 @@ Tangents = list[tuple[Ints, Floats]]  # variables of every term of a sum, with t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PowerSum:
-    """Σ_j (κ u_j)^a v_j^{−b} w_j^{−d} ≤ 1; d = 0 leaves w out. Indices into x."""
+    """Σ_j (κ u_j)^a v_j^{−b} w_j^{−d} ≤ 1. Indices into x."""
 
     scale: float
     b: float
@@ -187,10 +185,9 @@ class PowerSum:
         return 1 + self.b + self.d
 
     def tangent(self, first: Floats, second: Floats) -> Tangents:
-        """Slopes in u, v (and w) of the tangents with A = first, C = second: below every term."""
+        """Slopes in u, v and w of the tangents with A = first, C = second: below every term."""
         lift = self.a * first ** (self.b / self.a) * second ** (self.d / self.a) * self.scale
-        last = [(self.w, -self.d * second)] if self.d > 0 else []
-        return [(self.u, lift), (self.v, -self.b * first), *last]
+        return [(self.u, lift), (self.v, -self.b * first), (self.w, -self.d * second)]
 
     def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
         """One cone a term, t at least the term; returns the first rows."""
@@ -209,11 +206,11 @@ class PowerSum:
 
     def touched(self, x: Floats, steepest: float) -> Tangents:
         """The tangents at x, or at a point near it where they are tame."""
-        u, v, w = x[self.u], x[self.v], x[self.w] if self.d > 0 else np.ones(self.u.size)
+        u, v, w = x[self.u], x[self.v], x[self.w]
         steep = self.a * np.log(self.scale) + (self.a - 1) * np.log(u) - self.b * np.log(v) - self.d * np.log(w)
         tamed = np.minimum(steep, steepest)
         height = np.exp(tamed) * u / np.exp((steep - tamed) / (self.a - 1))
-        return self.tangent(height / v, height / w if self.d > 0 else w)
+        return self.tangent(height / v, height / w)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,7 +305,10 @@ def sharpened(
         relaxation.limit(t[None], 1.0, part.limit)
     for turn, steepest in enumerate(STEEPEST):
         for part, t in zip(sums, terms, strict=True):
-            _touch(relaxation, part, t, np.maximum(point, REPAIRED), steepest)
+            tangents = part.touched(np.maximum(point, REPAIRED), steepest)  # off zero, where they are tame
+            names, slopes = (np.stack(entries, 1) for entries in zip(*tangents, strict=True))
+            values = np.column_stack([slopes, -np.ones(t.size)])  # terms are at least all their tangents
+            relaxation.limit(np.column_stack([names, t]), values / np.abs(values).max(axis=1, keepdims=True))
         answer = relaxation.solve()
         bound = max(bound, relaxation.proved(answer)) if answer.optimal else bound
         if not answer.optimal or budget.over or not loose(value, bound):
@@ -316,14 +316,6 @@ def sharpened(
         last = answer.x[: programme.size]
         point = last + 0.5 ** (turn + 1) * (inside - last)
     return bound, last
-
-
-def _touch(relaxation: LawProgramme, part: PowerSum | EntropySum, t: Ints, x: Floats, steepest: float) -> None:
-    """Rows by which the terms t are at least their tangents at x, which is lifted off zero: any point gives valid ones,
-    tame ones help."""
-    names, slopes = (np.stack(entries, 1) for entries in zip(*part.touched(x, steepest), strict=True))
-    values = np.column_stack([slopes, -np.ones(t.size)])
-    relaxation.limit(np.column_stack([names, t]), values / np.abs(values).max(axis=1, keepdims=True))
 
 
 # --- the most informative channel under a limit on maximal leakage, and under local differential privacy --------------

@@ -17,7 +17,7 @@ from sfumato.optimise.budget import spend
 
 
 INFINITY = highspy.kHighsInf
-CODES = highspy.simplex_constants
+CODES, STATUS = highspy.simplex_constants, highspy.HighsModelStatus
 DUAL = int(CODES.kSimplexStrategyDual)  # new rows leave a basis dual feasible
 PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it primal feasible
 DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
@@ -74,10 +74,6 @@ class LinearProgramme:
         """Append rows A x ≤ upper."""
         self.add(matrix, np.full(matrix.shape[0], -INFINITY), _each(upper, matrix))
 
-    def at_least(self, matrix: Any, lower: Floats | float = 0.0) -> None:
-        """Append rows A x ≥ lower."""
-        self.add(matrix, _each(lower, matrix), np.full(matrix.shape[0], INFINITY))
-
     def equal(self, matrix: Any, value: Floats | float) -> None:
         """Append rows A x = value."""
         self.add(matrix, _each(value, matrix), _each(value, matrix))
@@ -94,8 +90,7 @@ class LinearProgramme:
 
     def drop_columns(self, which: Ints) -> None:
         """Delete variables by index."""
-        if which.size:
-            self.h.deleteCols(which.size, which.astype(np.int32))
+        self.h.deleteCols(which.size, which.astype(np.int32))
 
     def cost(self, cost: Floats) -> None:
         """Replace the objective of the first len(cost) variables."""
@@ -110,24 +105,20 @@ class LinearProgramme:
         if strategy is not None:
             self.option("simplex_strategy", strategy)
         self.h.run()
-        if not self._optimal and strategy is not None:
+        if strategy is not None and self.h.getModelStatus() != STATUS.kOptimal:
             self.h.clearSolver()
             self.option("simplex_strategy", DUAL)
             self.h.run()
-        sol, told = self.h.getSolution(), self.h.getInfo()
+        sol, told, status = self.h.getSolution(), self.h.getInfo(), self.h.getModelStatus()
         spend(PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
-        value = float(told.objective_function_value)
-        empty = self.h.getModelStatus() == highspy.HighsModelStatus.kInfeasible
-        return Solution(self._optimal, value, np.array(sol.col_value), np.array(sol.row_dual), bool(empty))
+        optimal, empty = bool(status == STATUS.kOptimal), bool(status == STATUS.kInfeasible)
+        x, row_dual = np.array(sol.col_value), np.array(sol.row_dual)
+        return Solution(optimal, float(told.objective_function_value), x, row_dual, empty)
 
     def ray(self) -> Floats | None:
         """Prices of the rows that, up to their sign, should prove the programme infeasible, if HiGHS has any."""
         status, exists, ray = self.h.getDualRay()
         return np.array(ray) if exists and status == highspy.HighsStatus.kOk else None
-
-    @property
-    def _optimal(self) -> bool:
-        return bool(self.h.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def basis(self) -> Any:
         """Where the last solve ended, for `resume`."""
@@ -203,18 +194,6 @@ class Mixture:
         prices, rate = np.split(found.row_dual, [len(self.mean)])
         return found.x, prices, max(0.0, float(rate.sum()))
 
-    def exact(self, weights: Floats) -> tuple[Floats, Floats]:
-        """The positive weights with their points, corrected so that the mean (and what is spent) holds to rounding."""
-        used = np.flatnonzero(weights > DUST)
-        points = self.points[used]
-        rows, right = points.T, self.mean
-        if self.limit < INFINITY:
-            rows, right = np.vstack([rows, self.spends[used]]), np.append(right, weights[used] @ self.spends[used])
-        exact, *_ = np.linalg.lstsq(rows, right, rcond=None)
-        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < DUST:
-            return np.asarray(exact, float), points
-        return weights[used], points
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
@@ -247,7 +226,7 @@ def best_cover(
         reduced = worth - points @ prices - rate * paid
         better = np.flatnonzero((reduced > TIDY) & ~offered)
         fresh = better[np.argsort(-reduced[better])[:many]]
-    alpha, used = programme.exact(weights)
-    value = float(programme.worth[np.flatnonzero(weights > DUST)] @ alpha)
+    used = weights > DUST
+    value = float(programme.worth[used] @ weights[used])
     bound = float(prices @ mean) + max(0.0, float(reduced.max())) * float(mean.sum())
-    return Cover(alpha, used, value, prices, bound + (rate * limit if rate > 0.0 else 0.0))
+    return Cover(weights[used], programme.points[used], value, prices, bound + (rate * limit if rate > 0.0 else 0.0))

@@ -165,19 +165,6 @@ def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Sadd
     return problem.saddle(best)
 
 
-def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
-    """One multiplicative step p ← p·r^{1/(1−θ)} for p[x], or for every row of p[·, x]: it raises the value (Jensen on
-    each concave power) and needs no solve. (log r)/(1−θ) = log(1 + (α−1)e)/(α−1) / (τθ).
-
-    This is Blahut–Arimoto at α = 1 and Arimoto's algorithm at τ = 1.
-    """
-    scale = orders.alpha - 1
-    push = np.log1p(np.maximum(scale * e, -1 + 1e-15)) / scale if scale > 0 else e
-    logs = np.log(p) + push / (orders.tau * orders.theta)
-    grown = np.exp(np.maximum(logs - logs.max(axis=-1, keepdims=True), -60))
-    return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
-
-
 def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
     """The saddle at τ = 1, where no reference has a say, from an even law."""
     n = channel.shape[1]
@@ -227,8 +214,9 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
 def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
     """Upper bounds of all references after a few steps of p[reference, x], each moved in place while it may be best.
 
-    Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as much, and Newton does the rest,
-    or all at α = 1.
+    A multiplicative step p ← p·r^{1/(1−θ)} raises the value (Jensen on each concave power) and needs no solve: that of
+    Arimoto's algorithm where τ = 1. Near α = 1 the digits of r − 1 that are lost are magnified: bounds are looser by as
+    much, and Newton does the rest, or all at α = 1.
     """
     problem, scale, upper = SaddleProblem(channel, orders, channel.T), orders.alpha - 1, np.full(len(p), np.inf)
     for _ in range(CROWD_ROUNDS if scale > 0 else 0):
@@ -239,5 +227,7 @@ def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
         still = upper > value.max()
         if np.count_nonzero(still) <= 1:
             break
-        p[still] = moved(orders, p, (r - 1) / scale)[still]
+        logs = np.log(p[still]) + np.log(np.maximum(r[still], 1e-15)) / (scale * orders.tau * orders.theta)
+        grown = np.exp(np.maximum(logs - logs.max(axis=1, keepdims=True), -60))
+        p[still] = grown / grown.sum(axis=1, keepdims=True)
     return upper

@@ -259,7 +259,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     lp = LinearProgramme(np.append(cost, np.zeros(len(sizes))), -free, free)
     lp.option("solver", "ipm")
     lp.option("run_crossover", "off")
-    lp.at_least(sparse.hstack([each, which]), gain)
+    lp.at_most(-sparse.hstack([each, which]), -gain)
     lp.at_most(sparse.hstack([sparse.csr_matrix((len(right), len(cost))), total]), -right)
     found, r = lp.solve(), np.full(len(sizes), -np.inf)
     y = found.x[: len(cost)] if found.optimal else np.zeros(len(cost))

@@ -173,7 +173,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
             fresh = _improving(prices, np.array(branches.found).reshape(-1, size))
         if budget.over:
             break
-    alpha, points = master.exact(weights)
+    alpha, points = weights[weights > DUST], master.points[weights > DUST]
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
     return Cover(alpha, points, value, prices, max(bound, value))
 

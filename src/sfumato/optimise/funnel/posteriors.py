@@ -15,24 +15,13 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.optimise.arrays import (
-    DUST,
-    EMPTY,
-    SEALING,
-    SOLVED,
-    SUMMED,
-    TINY,
-    Floats,
-    Ints,
-    log_or_minus_infinity,
-    xlogx,
-)
+from sfumato.optimise.arrays import DUST, EMPTY, SEALING, SOLVED, SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.linear import Cover, Mixture, best_cover
 from sfumato.optimise.repair import blended, goal
-from sfumato.tolerances import EXPONENT, SUBSETS
+from sfumato.tolerances import EXPONENT, LEAST, SUBSETS
 
 COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
 
@@ -115,8 +104,7 @@ best_ldp = partial(_best, ldp_rows, lambda given, _: np.ptp(given, axis=1), 1)
 
 
 def enumerated(
-    p: Floats, rows: Floats, equalities: Floats | None = None, *, extra: int = 0, limit: int | None = None,
-    budget: Budget = FREE,
+    p: Floats, rows: Floats, equalities: Floats | None = None, *, extra: int = 0, budget: Budget = FREE
 ) -> Funnel:
     """Largest I(X;Y) with posteriors in {v ≥ 0 : A v ≤ 0, E v = 0}, by all extreme rays and an LP.
 
@@ -125,7 +113,7 @@ def enumerated(
     """
     live, keep = _occurring(p, extra)
     flat = None if equalities is None else equalities[:, keep]
-    rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), limit=limit, budget=budget)
+    rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), budget=budget)
     points = rays[:, : len(live)]
     mass = points.sum(axis=1)
     points = np.concatenate([points[mass > EMPTY] / mass[mass > EMPTY, None], p[None, live]])
@@ -254,8 +242,6 @@ def telling_rows(p: Floats, E: float) -> Floats:
 # --- I(S;Y) limited on average: mixtures of posteriors and local ascent -----------------------------------------------
 
 
-FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
-FIRST_RAYS = 30_000  # in each of them at most
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
 
 
@@ -269,39 +255,27 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
     """A mechanism with high I(X;Y) and I(S;Y) ≤ leakage: the best mixture of posteriors, improved by local ascent.
 
     In posterior form both sides are linear in the masses α_y, so for given posteriors the best mechanism is an LP; one
-    value, any two of them and the worst-case designs are the first posteriors, ascent on f(v) − β·D(v) − λ·v finds the
-    next. The bound is min{H(X), M + H(X|S)}.
+    value and any two of them are the first posteriors, ascent on f(v) − β·D(v) − λ·v from those in use and from random
+    ones finds the next. The bound is min{H(X), M + H(X|S)}.
     """
     p = p[p.sum(axis=1) > 0.0] / p.sum()
     column, secret = p.sum(axis=0), p.sum(axis=1)
     p, x, g = p[:, column > 0.0], column[column > 0.0], likelihood(p)[:, column > 0.0]
     one = np.eye(len(x))
     blocks = np.concatenate([one, one[np.triu_indices(len(x), 1)[0]] + one[np.triu_indices(len(x), 1)[1]]]) * x
-    points = np.concatenate([blocks / blocks.sum(axis=1, keepdims=True), _worst_case_posteriors(p, x)])
+    points = np.concatenate([blocks / blocks.sum(axis=1, keepdims=True), x[None]])
     random, master = np.random.default_rng(0), Mixture(x, max(leakage, DUST))
     while True:
         spends = leaked(points, g, secret)
         master.offer(points, xlogx(points).sum(axis=1), np.where(spends > DUST, spends, 0.0))
         weights, prices, rate = master.best()
         used = weights > DUST
-        points = _ascended(master.points[used], prices, rate, g, secret, random, budget)
+        starts = np.concatenate([master.points[used], random.dirichlet(x * len(x), len(x))])
+        points = _ascended(starts, prices, rate, g, secret, random, budget)
         if len(points) == 0 or budget.over:
             break
     bound = min(0.0, leakage + float(xlogx(x).sum() + xlogx(secret).sum() - xlogx(p).sum()))
     return answer(column, weights[used], master.points[used], bound, "local ascent")
-
-
-def _worst_case_posteriors(p: Floats, x: Floats) -> Floats:
-    """Posteriors of the perfectly private design and of ε-LIP designs, where their rays are few."""
-    cones = [(np.zeros((0, len(x))), independence_rows(p)), *((lip_rows(p, level), None) for level in FIRST_LEVELS)]
-    designs = []
-    for rows, flat in cones:
-        try:
-            designs.append(enumerated(x, rows, flat, limit=FIRST_RAYS).matrix * x)
-        except (TooManyRays, Degenerate):
-            continue
-    posteriors = np.concatenate([*designs, x[None, :]])
-    return np.asarray(posteriors / posteriors.sum(axis=1, keepdims=True))
 
 
 def _ascended(
@@ -328,10 +302,10 @@ def _ascended(
 def _deficit(logits: Floats, prices: Floats, rate: float, g: Floats, secret: Floats) -> tuple[float, Floats]:
     v = np.exp(logits - logits.max())
     v /= v.sum()
-    ratio = np.maximum(g @ v, TINY)
+    ratio = np.maximum(g @ v, LEAST)
     posterior = secret * ratio
     value = float(xlogx(v).sum() - rate * (posterior @ np.log(ratio)) - prices @ v)
-    slope = np.log(np.maximum(v, TINY)) + 1.0 - rate * ((secret * (np.log(ratio) + 1.0)) @ g) - prices
+    slope = np.log(np.maximum(v, LEAST)) + 1.0 - rate * ((secret * (np.log(ratio) + 1.0)) @ g) - prices
     return -value, -np.asarray(v * (slope - float(v @ slope)))
 
 

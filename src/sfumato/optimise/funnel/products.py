@@ -45,11 +45,6 @@ def whole(mechanisms: Sequence[Floats]) -> Floats:
     return reduce(lambda first, second: np.asarray(np.kron(first, second), float), mechanisms)
 
 
-def silent(p: Floats) -> list[Floats]:
-    """Mechanisms that always say the same."""
-    return [np.ones((1, size)) for size in p.shape[1:]]
-
-
 def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
     return [known for size in range(len(items) + 1) for known in combinations(items, size)]
 
@@ -117,7 +112,7 @@ def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mec
 
     Valid by the chain rule: P(y|s,x^J)/P(y|x^J) = Π_{j∉J} P(y^j|s,x^J,y^K)/P(y^j|x^J,y^K), each within e^{±ε^j}.
     """
-    done = silent(p)
+    done = [np.ones((1, size)) for size in p.shape[1:]]  # those to come always say the same
     for j in order:
         done[j] = _best(p, done, j, [shift_rows(t, t.sum(axis=2), budgets[j]) for t, _ in _views(p, done, j)])
     return tuple(done)

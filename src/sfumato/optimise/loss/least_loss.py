@@ -40,13 +40,14 @@ Prices = Callable[[Floats], Floats]  # of the cells of one side, from multiplier
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
 
 
-def centred(problem: LossProblem) -> FloorProgramme:
-    """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3]."""
+def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
+    """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3];
+    cones over a ball hold at P̂ by themselves."""
     (ss, us), own = problem.p.shape, None
     if math.isinf(problem.privacy_radius):
         mean, own = np.eye(problem.inputs), np.repeat(np.arange(ss), us) if problem.reads_both else None
     else:
-        seen = problem.marginal > 0.0
+        seen = (problem.marginal > 0.0) & (not cones or problem.privacy_radius <= 0.0)
         mean = problem.conditional[seen]
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
@@ -67,9 +68,9 @@ def cells(
     h, one, share = conic.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
     kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
     row = conic.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
-    if (live := np.flatnonzero(p.ravel())).size:
-        heads, line = np.unique(pair[live], return_inverse=True)
-        conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
+    live = np.flatnonzero(p)
+    heads, line = np.unique(pair[live], return_inverse=True)
+    conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
     return lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
 
 
@@ -136,13 +137,7 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
     first, second = y * ss + s1, y * ss + s2
     e = np.full(len(y), float(np.exp(problem.epsilon)))
     rows = conic.hold([(levels[1][second], e), (levels[0][first], -np.ones(len(y)))])
-
-    def read(z: Floats) -> tuple[PairCuts, Floats]:
-        paid = np.where(z[rows] > 0.0, z[rows], 0.0)
-        most, least = prices[0](z)[first], prices[1](z)[second]
-        return into_pairs(problem, pairs, most, least, paid)
-
-    return read
+    return lambda z: into_pairs(problem, pairs, prices[0](z)[first], prices[1](z)[second], z[rows])
 
 
 def worst_loss(problem: LossProblem, conic: ConicProgramme, worst: Ints) -> Callable[[Floats], Floats]:
@@ -202,7 +197,7 @@ def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: 
 
     With `exact` the other pairs hold for the split of the slack in halves alone: a smaller programme, and a relaxation.
     """
-    laws, pairs = centred(problem), all_pairs(problem.outputs, len(problem.p))
+    laws, pairs = centred(problem, cones=True), all_pairs(problem.outputs, len(problem.p))
     conic, fixed = laws.conic()
     every = np.ones(len(pairs[0]), dtype=np.bool_) if exact is None else exact
     parts = ((exactly, every), (in_halves, ~every)) if problem.privacy_radius > 0.0 else ()

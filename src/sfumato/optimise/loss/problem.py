@@ -192,7 +192,8 @@ class FloorProgramme(LawProgramme):
 def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Floats]:
     """How floors enter above and below each mean, and the rows that hold them together: [·, floor of an output]."""
     if own is None:
-        return np.full((means, 1), e), np.ones((means, 1)), np.zeros((0, 1))
+        floors = min(means, 1)
+        return np.full((means, floors), e), np.ones((means, floors)), np.zeros((0, floors))
     one = np.eye(int(own.max()) + 1)
     first, second = np.nonzero(1.0 - one)
     blank = np.zeros((means, len(one)))

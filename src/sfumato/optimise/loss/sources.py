@@ -280,7 +280,7 @@ def _least_losses(sources: Sources, epsilon: float) -> Settled:
     m = sources.size
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
-    lp.at_least(np.array([[*np.ones(m), np.expm1(epsilon), 0.0]]), m - 1.0)
+    lp.at_most(np.array([[*-np.ones(m), -np.expm1(epsilon), 0.0]]), 1.0 - m)
     rows = MemberRows(lp, lambda p: np.array([*p, 0.0, -1.0]))
 
     def respond(members: Floats) -> Response:
