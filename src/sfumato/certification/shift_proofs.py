@@ -323,6 +323,9 @@ def _step(sides: list[Depths], bend: Floats, room: Floats, kappa: Floats, live: 
     return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
 
+FARTHEST = 14.0  # log of a multiplier's distance, in widths: where θ nears 0 the best one is at infinity, for one θ only
+
+
 def _by_halving(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
     """The same, slowly and always: the quartic is F(c₁A₁ + c₂A₂)² − b(k₁μ₁ − k₂μ₂), A of the masses themselves, and its
     slopes vanish where Σ P̂/√|μ − r| = bk/(F·G·c) on each side, G = c₁A₁ + c₂A₂, which leaves G to be found."""
@@ -336,7 +339,7 @@ def _by_halving(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> 
 
     def reach(g: Floats) -> list[Floats]:
         goals = [b * ki / (f * np.exp(g) * ci) for ci, ki in zip(c, k, strict=True)]
-        return [np.exp(_halved(partial(short, d, p, goal), len(case)))
+        return [np.exp(np.minimum(_halved(partial(short, d, p, goal), len(case)), FARTHEST))
                 for (d, p), goal in zip(sides, goals, strict=True)]
 
     def short(d: Floats, p: Floats, goal: Floats, y: Floats) -> Bools:
