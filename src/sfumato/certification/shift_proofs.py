@@ -323,7 +323,7 @@ def _step(sides: list[Depths], bend: Floats, room: Floats, kappa: Floats, live: 
     return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
 
-FARTHEST = 14.0  # log of a multiplier's distance, in widths: where θ nears 0 the best one is at infinity, for one θ only
+FARTHEST = 14.0  # log of a multiplier's distance, in widths: near θ = 0 the best one is at infinity, for one θ only
 
 
 def _by_halving(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
