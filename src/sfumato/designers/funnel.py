@@ -179,7 +179,7 @@ def perfect(task: Task, method: str) -> Draft:
     law = Table(found.matrix, 1).rounded(None, 2.0**-22)
     level = certificate(_sealed(task, law), wider=False).level
     note = f"no integers nearby are exactly independent of the secret; ε = {at_most(level, 3)} is claimed instead of 0"
-    return Draft(law, method, found.bound, (found.status, note), epsilon=level)
+    return Draft(law, method, found.bound, (found.status, note), task=replace(task, epsilon=level))
 
 
 def _sealed(task: Task, law: Table) -> Mechanism:
