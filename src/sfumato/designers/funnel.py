@@ -235,7 +235,7 @@ def _over_ball(
     inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(min(task.epsilon, EXPONENT) + margin)
     master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
-    master.add(private_rows(inner, np.concatenate([np.eye(n) + DUST, *begun])))
+    master.add(private_rows(inner, np.concatenate([np.eye(n) + DUST, *begun]), loose=True))
     bound, _ = meet(inner, outer, master, budget.part(), gap=close)
     notes = [f"the bound is for every mechanism{' on X' if alone else ''} private over the ball"]
     if not bound - master.value <= close * master.value:
