@@ -46,7 +46,6 @@ from sfumato.optimise.funnel.products import best_product, paper_product, srlip_
 from sfumato.optimise.outside import meet
 from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
 from sfumato.privacy.beliefs import attributes, output_level, product_level
-from sfumato.tolerances import EXPONENT
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato_kernel.laws import ALIAS_BITS
 
@@ -90,16 +89,15 @@ def _funnel(
 ) -> Draft:
     """The best at P̂, whose bound is for every mechanism that reads X alone; or over the ball, where `cone` at a margin
     above ε is the cone at ε itself."""
-    level = min(task.epsilon, EXPONENT)
     if robust_or_known(task, method) or task.at_most is not None:
         def known(budget: Budget) -> tuple[Floats, float]:
-            found = best(task.joint.p, level, budget)
+            found = best(task.joint.p, task.epsilon, budget)
             return found.matrix + DUST, found.bound
 
         return _over_ball(task, method, cone, margin, known, budget, gap, starts)
     if task.epsilon == 0.0:
         return perfect(task, method)
-    found = best(task.joint.p, level, budget, gap=gap)
+    found = best(task.joint.p, task.epsilon, budget, gap=gap)
     note = f"{found.status}; the bound holds for every mechanism that reads the useful variable alone"
     return Draft(Table(found.matrix, 1), method, found.bound, (note,), {"status": found.status}, fine=True)
 
@@ -232,7 +230,7 @@ def _over_ball(
         return Draft(truth, method, task.joint.entropy_useful, ("one secret: nothing to hide",), fine=True)
     if task.joint.useful.size == 1 and alone:
         return Draft(Constant(1, 1), method, 0.0, ("one useful value: nothing to tell",))
-    inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(min(task.epsilon, EXPONENT) + margin)
+    inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(task.epsilon + margin)
     master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
     master.add(private_rows(inner, np.concatenate([np.eye(n) + DUST, *begun]), loose=True))
