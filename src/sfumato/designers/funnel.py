@@ -137,24 +137,25 @@ def pml(
     robust, at = robust_or_known(task, "pml"), cone(min(task.epsilon, LARGEST))
     limit = min(task.ceiling, joint.entropy_useful_given_secret + response_bound(joint.p_secret, task.epsilon))
 
-    def best() -> InformationAim:
-        """The best mixture at P̂ of rows that read both."""
-        told = InformationAim(at.coordinates)
-        told.add(at.coordinates.taken(telling_rows(joint.p, at.E)))
-        told.solve()
-        return told
-
-    def known(_: Budget) -> tuple[Floats, float]:
-        return best().used()[0], limit
-
     if not (robust or task.at_most is not None) and task.epsilon > 0.0:
         note = "the optimum at the design distribution"
-        return Draft(law_of_rows(best(), task), "pml", limit, (note,), fine=True)
+        return Draft(law_of_rows(_telling(at), task), "pml", limit, (note,), fine=True)
     if task.epsilon == 0.0 or joint.secret.size * len(at.coordinates.p) ** 2 <= WORK:
+        def known(_: Budget) -> tuple[Floats, float]:
+            return _telling(at).used()[0], limit
+
         return _over_ball(task, "pml", cone, BeliefCone.MARGIN, known, budget, gap, starts)
     alone = task.with_reads("useful")
     note = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret"
     return replace(pml(alone, time_limit=time_limit, gap=gap, working=working), task=alone, bound=limit, notes=(note,))
+
+
+def _telling(cone: BeliefCone) -> InformationAim:
+    """The best mixture at P̂ of rows that read both."""
+    told = InformationAim(cone.coordinates)
+    told.add(cone.coordinates.taken(telling_rows(cone.within.joint.p, cone.E)))
+    told.solve()
+    return told
 
 
 def _known(task: Task, method: str) -> Floats:
@@ -222,14 +223,9 @@ def _over_ball(
     `cone` at a margin above ε is the cone at ε itself. `known` has the rows of the optimum at P̂, which lies in the
     ball, and its bound, which holds too; `starts` are mechanisms for the same table.
     """
+    if (unsought := _unsought(task, method)) is not None:
+        return unsought
     close, alone = max(gap, CLOSE), task.reads == "useful"
-    if task.epsilon == 0.0:
-        return silent(task, method, 0.0 if robust_or_known(task, method) else task.ceiling)
-    if task.joint.secret.size == 1:
-        truth = Table(np.eye(task.joint.useful.size), 1)
-        return Draft(truth, method, task.joint.entropy_useful, ("one secret: nothing to hide",), fine=True)
-    if task.joint.useful.size == 1 and alone:
-        return Draft(Constant(1, 1), method, 0.0, ("one useful value: nothing to tell",))
     inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(task.epsilon + margin)
     master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
@@ -239,11 +235,22 @@ def _over_ball(
     if not bound - master.value <= close * master.value:
         rows, limit = known(budget.part())
         master.add(private_rows(inner, rows, loose=True))
-        master.solve()
         improve(master, [Tangents(inner, master)], moving := budget.part())
         bound = min(bound, limit, task.ceiling)
         notes = [notes[0] + "; cuts from outside did not meet it", *([ENDED] if moving.over else [])]
     return Draft(law_of_rows(mixed_again(inner, master), task), method, bound, tuple(notes), fine=True)
+
+
+def _unsought(task: Task, method: str) -> Draft | None:
+    """The draft where there is nothing to search for."""
+    if task.epsilon == 0.0:
+        return silent(task, method, 0.0 if robust_or_known(task, method) else task.ceiling)
+    if task.joint.secret.size == 1:
+        truth = Table(np.eye(task.joint.useful.size), 1)
+        return Draft(truth, method, task.joint.entropy_useful, ("one secret: nothing to hide",), fine=True)
+    if task.joint.useful.size == 1 and task.reads == "useful":
+        return Draft(Constant(1, 1), method, 0.0, ("one useful value: nothing to tell",))
+    return None
 
 
 def law_of_rows(master: InformationAim, task: Task) -> Table:
