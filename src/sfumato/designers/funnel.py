@@ -221,7 +221,7 @@ def _over_ball(
     """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows.
 
     `cone` at a margin above ε is the cone at ε itself. `known` has the rows of the optimum at P̂, which lies in the
-    ball, and its bound, which holds too; `starts` are mechanisms for the same table.
+    ball, and its bound, which holds too; `starts` are other mechanisms. Sealed less finely, pml keeps odds finite.
     """
     if (unsought := _unsought(task, method)) is not None:
         return unsought
@@ -238,7 +238,7 @@ def _over_ball(
         improve(master, [Tangents(inner, master)], moving := budget.part())
         bound = min(bound, limit, task.ceiling)
         notes = [notes[0] + "; cuts from outside did not meet it", *([ENDED] if moving.over else [])]
-    return Draft(law_of_rows(mixed_again(inner, master), task), method, bound, tuple(notes), fine=True)
+    return Draft(law_of_rows(mixed_again(inner, master), task), method, bound, tuple(notes), fine=method != "pml")
 
 
 def _unsought(task: Task, method: str) -> Draft | None:
