@@ -193,6 +193,17 @@ def test_robust_designs_keep_the_promise_at_every_distribution_sampled(seed, eps
     assert made.value <= made.bound + 1e-9
 
 
+def test_at_zero_a_second_promise_is_kept_too():
+    joint = sf.Joint.from_counts(np.random.default_rng(3).integers(5, 300, (2, 3)))
+    assert sf.design(sf.Exactly(joint), 0.0, "pml", reads="useful", at_most=1.1).certificate.holds
+
+
+def test_rows_that_tell_one_value_of_many_are_proved():
+    joint = sf.Joint.from_counts(np.random.default_rng(1).integers(1, 400, (2, 20)))
+    made = sf.design(sf.ChiSquareBall(joint), 0.6, "pml", time_limit=SECONDS)
+    assert made.certificate.holds and made.value > 2.9
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_more_is_kept_than_under_lip_or_rldp_and_more_under_a_weaker_promise(seed):

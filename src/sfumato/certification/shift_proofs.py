@@ -17,7 +17,7 @@ is unbounded, and the quartic is reversed there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -32,9 +32,9 @@ from sfumato.certification.over_sets import Range
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
+from sfumato.tolerances import ALIKE, BLOCK, HALVINGS, LEAST, SLIP
 from sfumato.uncertainty.shifts import others
-from sfumato.uncertainty.tilting import NEWTON, Depths, newton
+from sfumato.uncertainty.tilting import NEWTON, Depths, inner, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
@@ -56,17 +56,6 @@ class Pieces:
 PIECES = Pieces()
 
 
-@dataclass(frozen=True, slots=True)
-class Zoom:
-    """Windows that follow a ridge, narrow and slanted as they are, then narrow."""
-
-    reach: tuple[float, float] = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
-    grid: int = 25  # ridges are narrow and slanted: windows follow, then narrow
-    turns: int = 28
-    narrowing: float = 1.5
-
-
-ZOOM = Zoom()
 GREATEST_RATIO = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
 
 
@@ -218,7 +207,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     first, second = cases.first, cases.second
-    step = max(1, BLOCK // (ZOOM.grid * (first.p.shape[1] + second.p.shape[1] + ZOOM.grid)))
+    step = max(1, BLOCK // (16 * (first.p.shape[1] + second.p.shape[1])))
     parts = [
         _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
         for i in range(0, len(case), step)
@@ -283,10 +272,10 @@ def _not_negative(quartic: list[int], left: float, right: float) -> bool:
 
 
 def _multipliers(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
-    """Good μ₁ and μ₂ at one θ or φ each: a suggestion, by Newton's method where that settles, else by grids."""
+    """Good μ₁ and μ₂ at one θ or φ each: a suggestion, by Newton's method where that settles, else by halving."""
     mu, m, settled = _by_newton(cases, case, point, b, z)
     if len(left := np.flatnonzero(~settled)):
-        mu[left], m[left] = _by_grids(cases, case[left], point[left], b, z)
+        mu[left], m[left] = _by_halving(cases, case[left], point[left], b, z)
     return mu, m
 
 
@@ -334,38 +323,42 @@ def _step(sides: list[Depths], bend: Floats, room: Floats, kappa: Floats, live: 
     return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
 
-def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
-    """The same by ever finer grids of the logarithms of their distances.
+FARTHEST = 14.0  # log of a multiplier's distance, in widths: near θ = 0 the best one is at infinity, for one θ only
 
-    The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.
-    """
-    high, least = cases.first.r[1][case], cases.second.r[0][case]
-    first, second = cases.first.p[case], cases.second.p[case]
-    top, bottom = high.max(1), least.min(1)
-    width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), LEAST)
-    up_, down_ = (top[:, None] - high) / width[:, None], (least - bottom[:, None]) / width[:, None]
-    t = point[:, None, None]
-    low, far = (np.full((2, len(case)), end) for end in ZOOM.reach)
-    spots = low
 
-    def beyond(g: Floats) -> Floats:
-        return np.where(g <= ZOOM.reach[0], 0.0, np.exp(g))
+def _by_halving(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
+    """The same, slowly and always: the quartic is F(c₁A₁ + c₂A₂)² − b(k₁μ₁ − k₂μ₂), A of the masses themselves, and its
+    slopes vanish where Σ P̂/√|μ − r| = bk/(F·G·c) on each side, G = c₁A₁ + c₂A₂, which leaves G to be found."""
+    high, low, square = cases.first.r[1][case], cases.second.r[0][case], point * point
+    top, bottom, one = high.max(1), low.min(1), np.ones(len(case))
+    width = np.maximum(np.maximum(top, low.max(1)) - np.minimum(bottom, high.min(1)), LEAST)
+    f, c, k = (square + z, (point, math.sqrt(z) * one), (square, z * square + z * (z - 1))) if cases.above else (
+        1 + square, (one, point), (1 + square - z, z * square))
+    sides = [((top[:, None] - high) / width[:, None], cases.first.p[case]),
+             ((low - bottom[:, None]) / width[:, None], cases.second.p[case])]
 
-    for turn in range(ZOOM.turns):
-        grids = np.linspace(low, far, ZOOM.grid if turn == 0 else 9, axis=2)
-        gaps = beyond(grids)
-        a1 = np.einsum("icx,ix->ic", np.sqrt(gaps[0][:, :, None] + up_[:, None, :]), first)[:, :, None]
-        a2 = np.einsum("icx,ix->ic", np.sqrt(gaps[1][:, :, None] + down_[:, None, :]), second)[:, None, :]
-        mu, m = ((top / width)[:, None] + gaps[0])[:, :, None], ((bottom / width)[:, None] - gaps[1])[:, None, :]
-        value = np.where(
-            cases.above,
-            (t**2 + z) * (a1 * t + math.sqrt(z) * a2) ** 2 - b * ((mu - z * m) * t**2 - z * (z - 1) * m),
-            (1 + t**2) * (a1 + t * a2) ** 2 - b * (mu * (1 + t**2 - z) - z * t**2 * m),
-        ).reshape(len(case), -1)
-        best = np.stack(np.divmod(np.argmax(value, 1), grids.shape[2]))
-        spots, steps = np.take_along_axis(grids, best[:, :, None], 2)[:, :, 0], (far - low) / (grids.shape[2] - 1)
-        # A ridge that leads out of the window is followed, unless it ends there.
-        rim = ((best == 0) & (spots > ZOOM.reach[0])) | ((best == grids.shape[2] - 1) & (spots < ZOOM.reach[1]))
-        reach = np.where(rim.any(0) & (turn > 0), (grids.shape[2] - 1) / 2, ZOOM.narrowing)
-        low, far = (np.clip(spots + sign * reach * steps, *ZOOM.reach) for sign in (-1, 1))
-    return top + width * beyond(spots[0]), bottom - width * beyond(spots[1])
+    def reach(g: Floats) -> list[Floats]:
+        goals = [b * ki / (f * np.exp(g) * ci) for ci, ki in zip(c, k, strict=True)]
+        return [np.exp(np.minimum(_halved(partial(short, d, p, goal), len(case)), FARTHEST))
+                for (d, p), goal in zip(sides, goals, strict=True)]
+
+    def short(d: Floats, p: Floats, goal: Floats, y: Floats) -> Bools:
+        return np.asarray(inner(p, 1 / np.sqrt(d + np.exp(y)[:, None])) > goal)
+
+    def more(g: Floats) -> Bools:
+        found = sum(ci * inner(p, np.sqrt(d + x[:, None])) for ci, (d, p), x in zip(c, sides, reach(g), strict=True))
+        return np.asarray(found > np.exp(g))
+
+    with np.errstate(all="ignore"):
+        up_, down_ = reach(_halved(more, len(case)))
+    return top + width * up_, bottom - width * down_
+
+
+def _halved(more: Callable[[Floats], Bools], count: int) -> Floats:
+    """Where `more` turns from true to false, in logarithms, to eight digits: their error counts only squared."""
+    low, high = np.full(count, NEWTON.least_gap), np.full(count, -NEWTON.least_gap)
+    for _ in range(HALVINGS // 2 + 4):
+        middle = (low + high) / 2
+        over = more(middle)
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+    return low

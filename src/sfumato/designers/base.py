@@ -161,10 +161,9 @@ class Draft:
     claim: Claim | None = None  # what the designer promises, when it is not the task's claim
     score: Callable[[Mechanism], float] | None = None  # what the method optimises, when it is not I(input; Y)
     answers: Column | None = None  # what the outputs are called, when they are values
-    task: Task | None = None  # what was designed for, when it is not what was asked (privacy at P̂ alone, say)
+    task: Task | None = None  # what was designed for, when it is not what was asked (privacy at P̂ alone, another ε)
     unit: str = "nats"  # of the score
     fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
-    epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
 
     def with_note(self, note: str) -> Draft:
         return replace(self, notes=(*self.notes, note))
@@ -221,7 +220,6 @@ def _informed(mechanism: Mechanism, joint: Joint) -> tuple[Information | None, t
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     task = task if draft.task is None else draft.task
-    task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
     mechanism, claim = draft.mechanism(task), task.claim if draft.claim is None else draft.claim
     if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds
         sealed = mechanism.with_claim(claim)
@@ -236,10 +234,8 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     if told and told.within > 0:
         within = told.within / max(told.both, told.within)
         notes = (*notes, f"the information of so many outputs is an enclosure: proved to within {within:.2g} of itself")
-    return Design(
-        sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
-        draft.unit,
-    )
+    took = time.perf_counter() - started
+    return Design(sealed, proof, value, bound, ceiling, told, notes, took, draft.details, draft.unit)
 
 
 # --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------

@@ -25,7 +25,7 @@ _HOMES = {
     **dict.fromkeys(("grr", "sue", "oue", "srr", "cr"), "closed_forms"), "ir": "splitting",
     "polyopt": "robust", "ballopt": "robust", "nr": "robust", "precise": "precise",
     "leakage": "distortion", "distortion": "distortion", "hamming": "least",
-    "pml": "pml", "lip": "funnel", "ldp": "funnel", "srlip": "funnel", "srlip-paper": "funnel", "mi-funnel": "funnel",
+    **dict.fromkeys(("pml", "lip", "ldp", "srlip", "srlip-paper", "mi-funnel"), "funnel"),
 }
 # The module of each method, which has a function of its name; loaded on first use, as closed forms need no solver.
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.alphabet import Floats, Ints
+from sfumato.alphabet import Floats
 from sfumato.decimals import percent, share_at_most
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
@@ -82,17 +82,12 @@ def subsets(task: Task) -> float:
     if task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
     if task.notion == "lip":
-        return _subsets_lip(task, secrets, E)
+        q = given_secrets(task)
+        p = task.joint.p_secret @ q
+        above, below = (np.maximum(x, 0).sum(1) for x in (q[secrets] - E * p, p / E - q[secrets]))
+        return min(least_quotient(rise, above), least_quotient(1 - 1 / E, below))
     gathered = [_gathered(task.within, s1, s2, E) for s1 in secrets for s2 in secrets if s1 != s2]
     return least_quotient(rise, gathered) if gathered else math.inf
-
-
-def _subsets_lip(task: Task, secrets: Ints, E: float) -> float:
-    q = given_secrets(task)
-    p = task.joint.p_secret @ q
-    above = np.maximum(q[secrets] - E * p, 0).sum(1)
-    below = np.maximum(p / E - q[secrets], 0).sum(1)
-    return min(least_quotient(E - 1, above), least_quotient(1 - 1 / E, below))
 
 
 def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:

@@ -35,11 +35,6 @@ class Distance:
         points = None if self.points is None else self.points[live]
         return q[live] / q[live].sum(axis=0), replace(self, matrix=self.matrix[:, live], answers=answers, points=points)
 
-    @property
-    def movable(self) -> bool:
-        """Whether outputs are points of the line that may be moved."""
-        return self.name in NUMERIC and self.points is not None
-
     def at(self, points: Floats) -> Distance:
         """The same distance to other points."""
         assert self.values is not None
@@ -98,17 +93,13 @@ def letters(useful: Alphabet) -> Floats:
         f"column {name!r} has missing values, which are no number" if None in labels else
         f"two bins of {name!r} have no middle" if cuts is not None else f"the labels of {name!r} are no numbers"
     )
-    raise InputError(f"{what}: {_way_out(useful)}.")
-
-
-def _way_out(useful: Alphabet) -> str:
-    """What to do where labels are no numbers."""
     example = ",".join(f"{useful.text(i)}={i + 1}" for i in range(min(useful.size, 3)))
     more = ",…" if useful.size > 3 else ""
-    return option(
+    way_out = option(
         f"say what each stands for (--values '{example}{more}'), or ask for the same label as often as possible "
         "(--distance hamming)", "give values=, or give distance= as a matrix or a function of labels"
     )
+    raise InputError(f"{what}: {way_out}.")
 
 
 def named(column: str, points: Floats) -> Column:

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.designers.closed_forms import given_secrets
-from sfumato.designers.distances import Distance, measured
+from sfumato.designers.distances import NUMERIC, Distance, measured
 from sfumato.errors import InputError, checked_epsilon, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -120,7 +120,7 @@ def _chosen(
     Moving an output changes no probability, so privacy is untouched and the distortion falls; then the mechanism is
     designed again for the moved outputs together with the useful values.
     """
-    if not measure.movable or measure.values is None:
+    if measure.name not in NUMERIC or measure.values is None:
         chosen = option("--outputs chosen", "outputs='chosen'")
         raise InputError(f"{chosen} needs distance 'squared' or 'absolute': outputs must be points of the line.")
     own = np.unique(measure.values)
@@ -184,7 +184,10 @@ def leakage(
         raise unknown("what leakage is about", about, ABOUT)
     if utility not in _UTILITIES:
         raise unknown("a utility of leakage", utility, _UTILITIES)
-    return _UTILITIES[utility](task, limits, about, distance, time_limit)
+    within = Exactly(task.joint) if about == "secret" else None
+    first, *rest = (Claim("leakage", one.level, within, one.alpha, one.beta) for one in limits)
+    draft = _UTILITIES[utility](task, limits, about, distance, time_limit)
+    return replace(draft, claim=replace(first, also=tuple(rest)))
 
 
 def _limit(alpha: float, beta: float, level: float) -> LeakageLimit:
@@ -196,12 +199,6 @@ def _limit(alpha: float, beta: float, level: float) -> LeakageLimit:
 def certified(limit: LeakageLimit, channel: Floats) -> float:
     """The leakage that a limit is about, bounded from above."""
     return Leakage(limit.alpha, limit.beta).of(channel).bound
-
-
-def _claim(task: Task, limits: list[LeakageLimit], about: str) -> Claim:
-    within = Exactly(task.joint) if about == "secret" else None
-    first, *rest = (Claim("leakage", one.level, within, one.alpha, one.beta) for one in limits)
-    return replace(first, also=tuple(rest))
 
 
 def _prior(task: Task) -> Floats:
@@ -239,10 +236,9 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: An
 
     law = Table(found.channel[used], task.rows, None, meaning)
     details, gap = {"status": found.status, "distance": d[:, used]}, found.value - found.bound
-    draft = Draft(law, "leakage", found.bound, (), details, _claim(task, limits, about), score)
-    if gap <= 1e-6 * max(1.0, abs(found.value)):
-        return draft
-    return draft.with_note(f"the gap of {gap:.2g} is open: the solver ended with {found.status}")
+    closed = gap <= 1e-6 * max(1.0, abs(found.value))
+    notes = () if closed else (f"the gap of {gap:.2g} is open: the solver ended with {found.status}",)
+    return Draft(law, "leakage", found.bound, notes, details, score=score)
 
 
 def _information(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
@@ -259,10 +255,7 @@ def _information(task: Task, limits: list[LeakageLimit], about: str, distance: A
     best = solver(prior[live] / prior[live].sum(), first.level, lambda q: measure.of(q).value)
     channel = np.repeat((best.channel @ prior[live])[:, None], prior.size, axis=1)  # inputs without mass tell nothing
     channel[:, live] = best.channel
-    claim = _claim(task, limits, about)
-    return Draft(
-        Table(channel, task.rows), "leakage", best.bound, claim=claim, score=lambda m: information(m, task.joint).both
-    )
+    return Draft(Table(channel, task.rows), "leakage", best.bound, score=lambda m: information(m, task.joint).both)
 
 
 _INFORMATION = {

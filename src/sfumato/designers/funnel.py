@@ -1,4 +1,4 @@
-"""lip, ldp, mi-funnel and srlip: the most informative mechanism on X under a promise about S.
+"""lip, ldp, pml, mi-funnel and srlip: the most informative mechanism under a promise about S, mostly on X alone.
 
 At a known distribution, over a χ² ball, and for several attributes also against those who know some of them; perfect
 privacy where ε = 0.
@@ -7,7 +7,8 @@ privacy where ε = 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
 from sfumato.decimals import at_most
-from sfumato.designers.base import LIMIT, Draft, Task
+from sfumato.designers.base import ENDED, LARGEST, LIMIT, Draft, Task, listed_rows, silent
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
@@ -30,6 +31,7 @@ from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
     best_mutual,
+    best_pml,
     enumerated,
     independence_rows,
     kernel,
@@ -37,6 +39,8 @@ from sfumato.optimise.funnel.posteriors import (
     optimum,
     reduced,
     repaired,
+    response_bound,
+    telling_rows,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
 from sfumato.optimise.outside import meet
@@ -80,13 +84,17 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
 
 
 def _funnel(
-    task: Task, method: str, cone: Callable[[float], Cone], margin: float, best: Callable[..., Funnel], budget: Budget,
-    gap: float,
+    task: Task, method: str, cone: Callable[..., Cone], margin: float, best: Callable[..., Funnel], budget: Budget,
+    gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
     """The best at P̂, whose bound is for every mechanism that reads X alone; or over the ball, where `cone` at a margin
     above ε is the cone at ε itself."""
-    if robust_or_known(task, method):
-        return _over_ball(task, method, cone(task.epsilon), cone(task.epsilon + margin), best, budget, gap)
+    if robust_or_known(task, method) or task.at_most is not None:
+        def known(budget: Budget) -> tuple[Floats, float]:
+            found = best(task.joint.p, task.epsilon, budget)
+            return found.matrix + DUST, found.bound
+
+        return _over_ball(task, method, cone, margin, known, budget, gap, starts)
     if task.epsilon == 0.0:
         return perfect(task, method)
     found = best(task.joint.p, task.epsilon, budget, gap=gap)
@@ -106,6 +114,48 @@ def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
     found = best_mutual(p, task.epsilon, Budget.of(time_limit))
     note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
     return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
+
+
+WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
+
+
+def pml(
+    task: Task, *, time_limit: float | None = None, gap: float = 1e-6, starts: Sequence[Mechanism] = (),
+    working: float | None = None,
+) -> Draft:
+    """The mechanism that keeps the most I(input; Y) at P̂ while no output raises a belief by more than e^ε [ours].
+
+    At a known distribution the optimum is a linear programme: H(U|S) + max I(S;Y) for mechanisms that read both, the
+    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these and from those
+    of `starts`, mechanisms for the same table under any promise. `working` are seconds of work instead of a time
+    limit, whatever else the machine does.
+    """
+    budget = Budget.of(time_limit or LIMIT / 2) if working is None else Budget.of_work(working)
+    cone, joint = partial(BeliefCone, task.within, reads=task.reads), task.joint
+    if task.reads == "useful":
+        return _funnel(task, "pml", cone, BeliefCone.MARGIN, best_pml, budget, gap, starts)
+    robust, at = robust_or_known(task, "pml"), cone(min(task.epsilon, LARGEST))
+    limit = min(task.ceiling, joint.entropy_useful_given_secret + response_bound(joint.p_secret, task.epsilon))
+
+    if not (robust or task.at_most is not None) and task.epsilon > 0.0:
+        note = "the optimum at the design distribution"
+        return Draft(law_of_rows(_telling(at), task), "pml", limit, (note,), fine=True)
+    if task.epsilon == 0.0 or joint.secret.size * len(at.coordinates.p) ** 2 <= WORK:
+        def known(_: Budget) -> tuple[Floats, float]:
+            return _telling(at).used()[0], limit
+
+        return _over_ball(task, "pml", cone, BeliefCone.MARGIN, known, budget, gap, starts)
+    alone = task.with_reads("useful")
+    note = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret"
+    return replace(pml(alone, time_limit=time_limit, gap=gap, working=working), task=alone, bound=limit, notes=(note,))
+
+
+def _telling(cone: BeliefCone) -> InformationAim:
+    """The best mixture at P̂ of rows that read both."""
+    told = InformationAim(cone.coordinates)
+    told.add(cone.coordinates.taken(telling_rows(cone.within.joint.p, cone.E)))
+    told.solve()
+    return told
 
 
 def _known(task: Task, method: str) -> Floats:
@@ -128,7 +178,7 @@ def perfect(task: Task, method: str) -> Draft:
     law = Table(found.matrix, 1).rounded(None, 2.0**-22)
     level = certificate(_sealed(task, law), wider=False).level
     note = f"no integers nearby are exactly independent of the secret; ε = {at_most(level, 3)} is claimed instead of 0"
-    return Draft(law, method, found.bound, (found.status, note), epsilon=level)
+    return Draft(law, method, found.bound, (found.status, note), task=replace(task, epsilon=level))
 
 
 def _sealed(task: Task, law: Table) -> Mechanism:
@@ -165,27 +215,42 @@ CLOSE = 2e-5  # relative gap between value and bound, the least to ask for: the 
 
 
 def _over_ball(
-    task: Task, method: str, cone: Cone, outer: Cone, known: Callable[..., Funnel], budget: Budget, gap: float
+    task: Task, method: str, cone: Callable[..., Cone], margin: float, known: Callable[[Budget], tuple[Floats, float]],
+    budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
-    """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows on X alone.
+    """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows.
 
-    `outer` is the cone at ε itself. `known` is the optimum at P̂, which lies in the ball: its bound holds too.
+    `cone` at a margin above ε is the cone at ε itself. `known` has the rows of the optimum at P̂, which lies in the
+    ball, and its bound, which holds too; `starts` are other mechanisms. Sealed less finely, pml keeps odds finite.
     """
-    a, close = task.joint.useful.size, max(gap, CLOSE)
-    if task.epsilon == 0.0 or a == 1:
-        note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
-        return Draft(Constant(1, a), method, 0.0, (note,))
-    if task.joint.secret.size == 1:
-        return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
-    master = InformationAim(cone.coordinates)
-    master.add(private_rows(cone, np.eye(a) + DUST))
-    bound, _ = meet(cone, outer, master, budget.part(), gap=close)
-    note = "the bound is for every mechanism on X private over the ball"
+    if (unsought := _unsought(task, method)) is not None:
+        return unsought
+    close, alone = max(gap, CLOSE), task.reads == "useful"
+    inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(task.epsilon + margin)
+    master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
+    begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
+    master.add(private_rows(inner, np.concatenate([np.eye(n) + DUST, *begun]), loose=True))
+    bound, _ = meet(inner, outer, master, budget.part(), gap=close)
+    notes = [f"the bound is for every mechanism{' on X' if alone else ''} private over the ball"]
     if not bound - master.value <= close * master.value:
-        improve(master, [Tangents(cone, master)], budget.part())
-        bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
-        note += "; cuts from outside did not meet it"
-    return Draft(law_of_rows(mixed_again(cone, master), task), method, bound, (note,), fine=True)
+        rows, limit = known(budget.part())
+        master.add(private_rows(inner, rows, loose=True))
+        improve(master, [Tangents(inner, master)], moving := budget.part())
+        bound = min(bound, limit, task.ceiling)
+        notes = [notes[0] + "; cuts from outside did not meet it", *([ENDED] if moving.over else [])]
+    return Draft(law_of_rows(mixed_again(inner, master), task), method, bound, tuple(notes), fine=method != "pml")
+
+
+def _unsought(task: Task, method: str) -> Draft | None:
+    """The draft where there is nothing to search for."""
+    if task.epsilon == 0.0:
+        return silent(task, method, 0.0 if robust_or_known(task, method) else task.ceiling)
+    if task.joint.secret.size == 1:
+        truth = Table(np.eye(task.joint.useful.size), 1)
+        return Draft(truth, method, task.joint.entropy_useful, ("one secret: nothing to hide",), fine=True)
+    if task.joint.useful.size == 1 and task.reads == "useful":
+        return Draft(Constant(1, 1), method, 0.0, ("one useful value: nothing to tell",))
+    return None
 
 
 def law_of_rows(master: InformationAim, task: Task) -> Table:

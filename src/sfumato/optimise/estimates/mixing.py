@@ -115,11 +115,7 @@ KEPT = 3.5  # times as many rows in a mixture as are new: the others are the hea
 ROUGH = 1e-3  # how well a mixture is solved on the way: what a turn gains beyond it counts
 USED = 1e-5  # weight below which a row is not in use: such a mixture gives about this to rows that it has no use for
 PACE = 2.5e-9  # seconds of a mixture for what one of its steps multiplies
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+_libraries = cache(ThreadpoolController)
 
 
 class Estimates:

@@ -51,12 +51,11 @@ def searched(
     begun = _Begun(within, epsilon, goal, reads, budget, known, at_most)
     if not begun.mixed:
         return None
-    cone, master = begun.cone, begun.master
-    working = budget.less(begun.seconds)
+    master, working = begun.master, budget.less(begun.seconds)
     with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
         if begun.blocks:
-            improve(master, [Varied(master, begun.blocks, begun.sets)], working, calm=1, gain=ROUGH)
-        improve(master, [Tangents(cone, master)], working)
+            improve(master, [begun.varied], working, calm=1, gain=ROUGH)
+        improve(master, [Tangents(begun.cone, master)], working)
     return begun.finished()
 
 
@@ -94,7 +93,7 @@ class _Begun:
     ) -> None:
         self.master, self.cone = Estimates(goal, budget), RatioCone(filled(within), epsilon, reads, at_most)
         self.exact = copy(self.cone)
-        self.exact.within = within
+        self.exact.within, self.rng = within, np.random.default_rng(1)
         self.mixed = self.master.foretold <= budget.left  # else not even one mixture fits into the time
         if self.mixed:
             self.blocks = BlockMover.several(self.cone, epsilon, at_most)
@@ -116,6 +115,28 @@ class _Begun:
         self.master.solve()
         self.master.add(np.concatenate([others, *(starts(self.sets) for starts in more)]))
         self.master.solve()
+
+    def varied(self, rows: Floats, budget: Budget) -> Floats:
+        """As many rows of product form as coordinates, a few at a time: each batch counts as told before the next is
+        sought, else all of them would tell what is known least, and the rest would stay unknown."""
+        master, out = self.master, []
+        J = (master.rows.T * master.theta) @ master.rows
+        for turn in range(max(len(self.blocks), len(master.p) // FEWEST)):
+            if budget.over:
+                break
+            slope = master.goal.slope(J)
+            new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._drawn(rows))
+            gain = ((new @ slope) * new).sum(1) - new @ master.prices
+            out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
+            J = J + out[-1].T @ out[-1] / len(master.rows)  # as if each had the weight of a mean row
+        return np.concatenate(out) if out else rows[:0]
+
+    def _drawn(self, rows: Floats) -> Bools:
+        """As many of each: listed sets, random sets of any density, those of rows in use with some cells changed."""
+        listed = self.sets[self.rng.integers(len(self.sets), size=FEWEST)]
+        drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (FEWEST, 1))
+        old = rows[self.rng.integers(len(rows), size=FEWEST)] > 1
+        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
 
     @property
     def seconds(self) -> float:
@@ -248,31 +269,3 @@ class BlockMover:
             pull += change[kind, y, best] @ slope[at]
             rows[:, at] += change[kind, y, best]
         return self.unit(rows)
-
-
-class Varied:
-    """As many rows as coordinates, a few at a time: each batch counts as told before the next one is sought, else all
-    of them would tell what is known least, and the rest would stay unknown."""
-
-    def __init__(self, master: Estimates, blocks: Sequence[BlockMover], sets: Bools) -> None:
-        self.master, self.blocks, self.sets, self.rng = master, blocks, sets, np.random.default_rng(1)
-
-    def __call__(self, rows: Floats, budget: Budget) -> Floats:
-        master, out = self.master, []
-        J = (master.rows.T * master.theta) @ master.rows
-        for turn in range(max(len(self.blocks), len(master.p) // FEWEST)):
-            if budget.over:
-                break
-            slope = master.goal.slope(J)
-            new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._begun(rows))
-            gain = ((new @ slope) * new).sum(1) - new @ master.prices
-            out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
-            J = J + out[-1].T @ out[-1] / len(master.rows)  # as if each had the weight of a mean row
-        return np.concatenate(out) if out else rows[:0]
-
-    def _begun(self, rows: Floats) -> Bools:
-        """As many of each: listed sets, random sets of any density, those of rows in use with some cells changed."""
-        listed = self.sets[self.rng.integers(len(self.sets), size=FEWEST)]
-        drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (FEWEST, 1))
-        old = rows[self.rng.integers(len(rows), size=FEWEST)] > 1
-        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
