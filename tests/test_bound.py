@@ -14,8 +14,7 @@ import sfumato as sf
 from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import Corridor
-from sfumato.optimise.bound.pricing import Block
+from sfumato.optimise.bound.prices import Block, Corridor
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.outside import meet

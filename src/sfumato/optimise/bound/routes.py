@@ -8,8 +8,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import SETTLED, STRAND, Corridor, Prices
-from sfumato.optimise.bound.pricing import Block
+from sfumato.optimise.bound.prices import SETTLED, STRAND, Block, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
 from sfumato.tolerances import SLIP

@@ -24,6 +24,8 @@ from sfumato.optimise.arrays import (
     TINY,
     Floats,
     Ints,
+    blended,
+    goal,
     log_or_minus_infinity,
     xlogx,
 )
@@ -31,7 +33,6 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.linear import Cover, Mixture, best_cover
-from sfumato.optimise.repair import blended, goal
 from sfumato.tolerances import EXPONENT, SUBSETS
 
 COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share

@@ -190,7 +190,7 @@ class TwoLevel:
         best = np.argsort(-reduced)[:BEAM]
         return np.asarray(blocks[best[reduced[best] - y0 > tolerance]])
 
-    def best(self, y: Floats, count: int = 2) -> Floats:
+    def best(self, y: Floats, count: int) -> Floats:
         """The blocks with the greatest gain less y·h, as many as asked for; a constant is among those compared."""
         blocks, reduced = self._reckoned(y)
         return np.asarray(blocks[np.argsort(-reduced)[:count]])
