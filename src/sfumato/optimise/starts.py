@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, entropy, xlogx
+from sfumato.optimise.arrays import DUST, TINY, Bools, Floats, Ints, entropy, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
@@ -238,18 +238,22 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
 
 
 def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:
-    """The best mechanism that is ε-private at P̂ alone (docs/robust.md, section 7).
+    """The best mechanism that is ε-private at P̂ alone (docs/robust.md, section 7)."""
+    return told_in_full(best_channel(p.sum(1), epsilon, budget), p)
 
-    Lay the best channel for S on [0, 1] and cut each secret's unit of mass there into pieces of mass P̂(u|s), one useful
-    value for each: ratios and I(S;Y) stay, and U is a function of S and Y.
+
+def told_in_full(rows: Floats, p: Floats) -> Arrangement:
+    """A mechanism that tells of S what a channel θ_y v^y [y, s] from S does, and U once S is known.
+
+    The channel is laid on [0, 1], and each secret's unit of mass there cut into pieces of mass P̂(u|s), one useful value
+    for each: ratios and I(S;Y) stay, and U is a function of S and Y. A secret that never occurs is told nothing of U.
     """
     shares = p.sum(1)
-    rows = best_channel(shares, epsilon, budget)
     length = rows @ shares
-    density = rows / length[:, None]
     ends = np.concatenate([[0.0], np.cumsum(length)])
     ends = _on_grid(ends / ends[-1])
-    cut = [_cut(ends, density[:, s], p[s] / shares[s]) for s in range(len(p))]
+    each = zip((rows / length[:, None]).T, p / np.maximum(shares, TINY)[:, None], strict=True)
+    cut = [_cut(ends, density, q) for density, q in each]
     return Arrangement(1.0, tuple(x for x, _ in cut), tuple(h for _, h in cut))
 
 
@@ -261,7 +265,7 @@ def _on_grid(x: Floats) -> Floats:
 def _cut(ends: Floats, density: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Pieces of the interval on which one u has density/q_u and the rest 0, by common refinement in mass."""
     mass = np.concatenate([[0.0], np.cumsum(np.diff(ends) * density)])
-    inner = _on_grid(np.interp(np.cumsum(q)[:-1] / q.sum(), mass / mass[-1], ends))
+    inner = _on_grid(np.interp(np.cumsum(q)[:-1], mass / mass[-1], ends))
     cuts = np.unique(np.concatenate([ends, inner]))
     middle, step = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
     here, u = density[np.searchsorted(ends, middle) - 1], np.searchsorted(inner, middle)

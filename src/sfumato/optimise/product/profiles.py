@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy.special import expit, logit
@@ -69,7 +70,6 @@ class Arrangement:
 
 
 CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
-MANY, FEWER = 200, 32  # secrets above which one pass is level enough, and the orders that are then tried for each
 
 
 def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400) -> Arrangement:
@@ -80,7 +80,7 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
     Keeps the pass with the best true value.
     """
     rng, z = np.random.default_rng(0), [h @ p[s] for s, h in enumerate(layout.heights)]
-    many, knots = len(z) > MANY, np.linspace(0.0, layout.total, CELLS + 1)
+    knots = np.linspace(0.0, layout.total, CELLS + 1)
     spread = [float(w @ (x - w @ x / layout.total) ** 2) for w, x in zip(layout.lengths, z, strict=True)]
     orders: list[Ints] = [np.argsort(x) for x in z]
 
@@ -89,18 +89,18 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
         return np.asarray(z[s][orders[s]][np.minimum(np.searchsorted(ends, middle), len(ends) - 1)])
 
     best, total = layout, np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1))
-    for turn in range(1 if many else passes):
+    for turn in range(passes):
         for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
             total = total - shown(s) if turn else total
             rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
-            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, FEWER if many else trials, rng)
+            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, trials, rng)
             total = total + shown(s)
         candidate = Arrangement(
             layout.total,
             tuple(w[o] for w, o in zip(layout.lengths, orders, strict=True)),
             tuple(h[o] for h, o in zip(layout.heights, orders, strict=True)),
         )
-        if many or candidate.value(p) > best.value(p) + 1e-12:
+        if candidate.value(p) > best.value(p) + 1e-12:
             best = candidate
         elif turn:
             break
@@ -191,19 +191,13 @@ def liked(
 ) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
     relaxation, plain = _relaxation(ball, p, epsilon, at_most), capped(epsilon, at_most)
-    tried = {plain: relaxation(plain)}
 
+    @cache
     def score(profile: Profile) -> float:
-        if budget.over:
-            raise OutOfTime
-        return relaxation(profile)
+        return relaxation(profile) if profile == plain or not budget.over else -np.inf
 
-    with contextlib.suppress(OutOfTime):
-        for part in DROPS[1:]:
-            profile = replace(plain, drop=part * (math.exp(epsilon) - 1.0))
-            tried[profile] = score(profile)
-    first = max(tried, key=lambda x: tried[x])
-    return (first, tried[first]) if budget.over else climbed(score, first, epsilon, at_most, TRIES)
+    first = max((replace(plain, drop=part * (math.exp(epsilon) - 1.0)) for part in DROPS), key=score)
+    return climbed(score, first, epsilon, at_most, TRIES)
 
 
 def _relaxation(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
