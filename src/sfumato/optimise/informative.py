@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import Carried, OneLevel, Together, joinable, rows_for
+from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, TINY, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
-from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
 from sfumato.optimise.product.profiles import DROPS, TRIES, Arrangement, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
