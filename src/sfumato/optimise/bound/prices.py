@@ -53,7 +53,6 @@ class Block:
         self.q, self.ball, self.order = q, ball, kappa(ball.alpha)
         self.k, one = (1.0 - INWARD) * np.array([above, below]), np.maximum(1.0 - q, 1e-300)
         reached = [ball.masses(q, 1.0, k) for k in self.k]
-        self.alone = reached[1][0], reached[0][1]  # least and greatest R(u) of the sides that ask for them
         self.rates = [tuple(np.maximum(x / one, 1e-300) for x in (high - q, q - low)) for low, high in reached]
 
     @cached_property
@@ -70,6 +69,11 @@ class Block:
     def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H) for sets of mass w, which are those of `places`."""
         return self._reached
+
+    def family(self, ratio: float, scaled: bool = False) -> TwoLevel:
+        """The two-level blocks with m ≥ 1 and M ≤ ratio, or with M ≤ ratio·m and the mean 1."""
+        heights = Heights(self, 0, 1.0, ratio, Profile(), w=self.places)
+        return TwoLevel(self.q, heights.scaled() if scaled else heights)
 
     def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""
@@ -215,8 +219,7 @@ class Corridor:
     def __init__(self, block: Block, floor: float, roof: float, scaled: bool = False) -> None:
         self.block, self.q, self.floor, self.roof = block, block.q, floor, roof
         self.climb = Climb(block, roof / floor, scaled)
-        heights = Heights(block, 0, 1.0, roof / floor, Profile(), w=block.places)
-        self.family = TwoLevel(block.q, heights.scaled() if scaled else heights)
+        self.family = block.family(roof / floor, scaled)
         self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
         self.tree: Items | None = None
         self.add(floor * self.family.ends)
