@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from tests.strategies import epsilons, joints
 
 import sfumato as sf
+from sfumato.optimise.all_levels import meet
 from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import Corridor
-from sfumato.optimise.bound.pricing import Block
+from sfumato.optimise.bound.prices import Block, Corridor
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
-from sfumato.optimise.outside import meet
 from sfumato.optimise.search import InformationAim
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 

@@ -19,8 +19,7 @@ from sfumato.optimise.budget import FREE, PATIENCE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.product.blocks import Families, Groups, two_level
-from sfumato.optimise.product.profiles import climbed
-from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.product.two_level import Profile, climbed
 from sfumato.optimise.search import InformationAim
 
 WITHIN = 2e-3  # relative: laws of optima, asked of a search

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sfumato.optimise.arrays import MARGIN, xlogx
+from sfumato.optimise.arrays import MARGIN, blended, goal, least_share, lifted, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, LawProgramme, exponential, lorentz, power
 from sfumato.optimise.linear import LinearProgramme, best_cover
-from sfumato.optimise.repair import blended, goal, least_share, lifted
 
 seeds = st.integers(0, 10**6)
 

@@ -13,9 +13,8 @@ from sfumato.mechanism.table import whole_lengths
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.informative import widest
-from sfumato.optimise.product.blocks import safe
-from sfumato.optimise.product.profiles import Envelope, windows
-from sfumato.optimise.product.two_level import Heights, Profile, bend
+from sfumato.optimise.product.blocks import safe, windows
+from sfumato.optimise.product.two_level import Envelope, Heights, Profile, bend
 from sfumato.optimise.starts import best_at_a_point
 from sfumato.uncertainty.power_tilting import greatest_mean, worst_pairs
 

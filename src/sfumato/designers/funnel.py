@@ -20,6 +20,7 @@ from sfumato.designers.base import ENDED, LARGEST, LIMIT, Draft, Task, listed_ro
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
+from sfumato.optimise.all_levels import meet
 from sfumato.optimise.arrays import DUST, GHOST, SEALING
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import BeliefCone, Cone, RatioCone
@@ -43,7 +44,6 @@ from sfumato.optimise.funnel.posteriors import (
     telling_rows,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.optimise.outside import meet
 from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
 from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly

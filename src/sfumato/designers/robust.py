@@ -33,8 +33,8 @@ from sfumato.optimise.informative import (
     most_informative,
     widest,
 )
-from sfumato.optimise.product.profiles import Arrangement, capped
-from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.product.blocks import Arrangement
+from sfumato.optimise.product.two_level import Profile, capped
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
 from sfumato.tolerances import ALIKE, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall

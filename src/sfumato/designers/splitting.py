@@ -201,6 +201,6 @@ def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), STANDING_DRAWS), COVERAGE))
     ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
-    from sfumato.optimise.product.profiles import liked
+    from sfumato.optimise.product.two_level import liked
 
     return liked(ball, p, left, at_most)[1]

@@ -187,7 +187,34 @@ def steepened(cone: Cone, x: Floats) -> Floats:
     return np.asarray(np.maximum(x + odds, 0.0))
 
 
-class RatioCone:
+class _OverSet:
+    """What cones over a set share: the level that is aimed at, and a cap for any distribution or none."""
+
+    free = False  # whether the cap is the promise
+
+    def __init__(
+        self, within: UncertaintySet, epsilon: float, reads: str, at_most: float | None, margin: float = SEALING
+    ) -> None:
+        self.within, self.reads, self.coordinates = within, reads, Coordinates.of(within.joint, reads)
+        self.E = float(np.exp(epsilon - min(margin, epsilon / 2)))
+        self.rise = self.E - 1.0
+        self.cap = None if at_most is None else Cap.of(within.joint, self.coordinates, at_most, reads)
+
+    def cells(self, x: Floats) -> Floats:
+        """Rows over all cells [y, s, u]."""
+        return self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
+
+    def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
+        if self.cap is None:
+            return self._over_the_set(x, loose, room)
+        capped = self.cap.cuts(x, self.rise, room)
+        return capped if self.free else capped.and_also(self._over_the_set(x, loose, room))
+
+    def _over_the_set(self, x: Floats, loose: bool, room: float) -> Cuts:
+        raise NotImplementedError
+
+
+class RatioCone(_OverSet):
     """ε-RLDP over a set: R₁·v_{s₁} ≤ E·R₂·v_{s₂} for all s₁ ≠ s₂ and conditionals that occur together in it.
 
     For many secrets a grid of splits of the ball's budget finds the pairs that are worth an exact search: with the
@@ -205,14 +232,9 @@ class RatioCone:
         self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,
         closely: bool = False,
     ) -> None:
-        joint = within.joint
+        joint, self.free = within.joint, isinstance(within, Anything)
+        super().__init__(within, epsilon, reads, epsilon if self.free else at_most)
         nodes, self.most = (self.FINE, self.LAST) if closely else (self.NODES, self.MOST)
-        self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
-        self.E = float(np.exp(epsilon - min(SEALING, epsilon / 2)))
-        self.rise = self.E - 1.0
-        self.free = isinstance(within, Anything)  # then the cap is the promise
-        kappa = epsilon if self.free else at_most
-        self.cap = None if kappa is None else Cap.of(joint, self.coordinates, kappa, reads)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
         free = spread or hasattr(within, "extreme")  # what never occurs may do anything, in balls and simplices
@@ -227,16 +249,6 @@ class RatioCone:
         few = min(count * (count - 1), 2 * self.most)
         screen = 0 if few < 2 * self.most or not self.screening else self.SCREENED * count * len(self.part)
         return 2.0 * rows * NUMBER * 2 * U * (screen + self.SEARCHED * few)
-
-    def cells(self, x: Floats) -> Floats:
-        """Rows over all cells [y, s, u]."""
-        return self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
-
-    def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
-        if self.cap is None:
-            return self._over_the_set(x, loose, room)
-        capped = self.cap.cuts(x, self.rise, room)
-        return capped if self.free else capped.and_also(self._over_the_set(x, loose, room))
 
     def _over_the_set(self, x: Floats, loose: bool, room: float) -> Cuts:
         S, U = self.within.joint.shape
@@ -300,7 +312,7 @@ class RatioCone:
 # --- rows that move no belief about the secret too far: pointwise maximal leakage, and LIP as its two-sided form ------
 
 
-class BeliefCone:
+class BeliefCone(_OverSet):
     """P(y|s) ≤ E·P(y) for every secret and every P in the set; with `below` also P(y) ≤ E·P(y|s).
 
     Every P in the set is a cut: a = P(·|s) − E·P has a·1 = 1 − E, so a constant row mixed in lowers each of them alike.
@@ -313,21 +325,14 @@ class BeliefCone:
         self, within: UncertaintySet, epsilon: float, reads: str = "both", *, below: bool = False,
         at_most: float | None = None,
     ) -> None:
-        joint = within.joint
-        self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
-        self.E = float(np.exp(epsilon - min(self.MARGIN, epsilon / 2)))
-        self.rise, self.halves = self.E - 1.0, (True, False) if below else (True,)
+        super().__init__(within, epsilon, reads, at_most, self.MARGIN)
+        joint, self.halves = within.joint, (True, False) if below else (True,)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.ball = within if isinstance(within, ChiSquareBall) and within.radius > 0 else None
         # secrets that never occur are alike, and share a number
         self.secrets = np.concatenate([seen, empty[:1]]) if self.ball else seen
         self.secrets = self.secrets if joint.secret.size > 1 else self.secrets[:0]
         self.fixed = None if self.ball else self._fixed()
-        self.cap = None if at_most is None else Cap.of(joint, self.coordinates, at_most, reads)
-
-    def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
-        found = self._over_the_set(x, loose, room)
-        return found if self.cap is None else found.and_also(self.cap.cuts(x, self.rise, room))
 
     def _over_the_set(self, x: Floats, loose: bool, room: float) -> Cuts:
         if self.fixed is not None:
@@ -338,7 +343,7 @@ class BeliefCone:
         y, s, half = (i.ravel() for i in np.indices((len(x), len(self.secrets), len(self.halves))))
         if not len(y):
             return Cuts(y, np.zeros((0, x.shape[1])), np.zeros(0))
-        rows = x if self.reads == "useful" else self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
+        rows = x if self.reads == "useful" else self.cells(x)
         s, up = self.secrets[s], np.array(self.halves)[half]
         normals = self._normals(worst_shifts(self.ball, rows[y], s, up, ROUGH if loose else CLOSE), s, up)
         return Cuts(y, normals, np.einsum("ki,ki->k", normals, x[y])).above(-room)

@@ -16,17 +16,15 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import Carried, OneLevel, Together, joinable, rows_for
+from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, TINY, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import STAGE, Budget
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
-from sfumato.optimise.outside import NUMBERS, RAYS, meet
-from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
-from sfumato.optimise.product.profiles import DROPS, TRIES, Arrangement, OutOfTime, capped, climbed, liked
-from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
+from sfumato.optimise.product.two_level import DROPS, TRIES, OutOfTime, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
-from sfumato.optimise.starts import FreeRows, Simplices, merged
+from sfumato.optimise.starts import FreeRows, ProductMover, Simplices, merged
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from

@@ -209,14 +209,11 @@ class CutMover:
     def _forget(self) -> None:
         """Drop the cuts that were not tight for longest, once there are too many."""
         most = KEPT * self.n
-        if len(self.age) - 1 <= most:
-            return
-        age = self.age.copy()
-        age[0] = -1
-        drop = np.sort(np.argsort(-age, kind="stable")[: len(age) - 1 - most * 2 // 3])
-        drop = drop[age[drop] > 0]
-        self.lp.drop(drop)
-        self.age = np.delete(self.age, drop)
+        if len(self.age) - 1 > most:
+            late = 1 + np.argsort(self.age[1:], kind="stable")[most * 2 // 3 :]
+            drop = np.sort(late[self.age[late] > 0])
+            self.lp.drop(drop)
+            self.age = np.delete(self.age, drop)
 
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
@@ -281,10 +278,6 @@ class _Trial:
     spent: float = 0.0  # seconds in all
     calm: int = 0  # turns since it gained
 
-    def claimed(self) -> float:
-        """Seconds that count as spent."""
-        return self.spent * (1 + self.calm)
-
 
 def improve(
     master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
@@ -297,7 +290,7 @@ def improve(
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)
     while (live := [x for x in trials if x.calm < calm]) and not budget.over:
-        trial = min(live, key=_Trial.claimed)
+        trial = min(live, key=lambda x: x.spent * (1 + x.calm))
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):

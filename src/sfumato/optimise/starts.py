@@ -1,4 +1,4 @@
-"""Starts: rows that a search begins with, from coarser tables, the simplices of polyopt, the optimum at P̂."""
+"""Rows to start from, and by price: coarser tables, two-level blocks, the simplices of polyopt, the optimum at P̂."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, entropy, xlogx
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.arrays import DUST, TINY, Bools, Floats, Ints, entropy, xlogx
+from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
-from sfumato.optimise.product.profiles import Arrangement
+from sfumato.optimise.product.blocks import Arrangement, Families
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import InformationAim, improve
 from sfumato.tolerances import SUBSETS, UNIT
@@ -95,6 +95,66 @@ class FreeRows:
         inside = sets @ prices
         cost = rest + low * (prices[at].sum() - inside) + high * inside
         return np.asarray((xlogx(np.array(low)) * (own - w) + xlogx(np.array(high)) * w - xlogx(z) - cost) / z)
+
+
+# --- rows of two-level blocks by price: the secrets of a row are tied by its mean alone, through a tangent of φ -------
+# The reduced gain of a row is Σ_s a_s(h_s) − φ(Σ_s z_s(h_s)), a_s = g_s − λ_s·h. As φ(z) ≥ (1 + log τ)z − τ for every
+# τ, the blocks that are best for a slope 1 + log τ are found secret by secret; exchanging one secret's block at a time
+# among all that were found then raises the reduced gain itself.
+
+
+SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
+NEXT = 3  # blocks of a secret for each slope
+PASSES = 3  # over the secrets
+STRANGERS = 48  # rows of any blocks that are exchanged too: tangents do not reach rows between two corners
+
+
+class ProductMover:
+    """The rows of product form under one profile."""
+
+    def __init__(self, families: Families) -> None:
+        self.p, self.shares, self.families = families.p, families.shares, families.blocks
+        self.rng = np.random.default_rng(1)
+        self.slopes = 1.0 + np.log(np.geomspace(1.0 / families.high, 1.0 / families.low, SLOPES))
+
+    def rows(self, prices: Floats, budget: Budget) -> Floats:
+        """Rows over all cells for prices λ[s, u]; none once the time is over."""
+        blocks, a, z = [], [], []
+        for s in range(len(self.p)):
+            if budget.over:
+                return np.zeros((0, self.p.size))
+            h = self._blocks(s, prices[s])
+            blocks.append(h)
+            a.append(xlogx(h) @ self.p[s] - h @ prices[s])
+            z.append(h @ self.p[s])
+        first = self._chosen(a, z)
+        random = np.stack([self.rng.integers(0, len(gain), STRANGERS) for gain in a], axis=1)
+        better = self._exchanged(np.concatenate([first, random]), a, z)
+        both = np.unique(np.concatenate([first, better]), axis=0)
+        return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
+
+    def _blocks(self, s: int, prices: Floats) -> Floats:
+        """Candidates of one secret: the best few for every slope."""
+        family, y = self.families[s], prices / self.shares[s]
+        spend(12, 0 if family.every is None else family.every.size)  # of all its blocks; others count their own search
+        return np.unique(np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes]), axis=0)
+
+    def _chosen(self, a: list[Floats], z: list[Floats]) -> Ints:
+        """A row for each slope and rank: every secret's block of that rank for that slope [row, s]."""
+        ranks = []
+        for gain, mean in zip(a, z, strict=True):
+            order = np.argsort(self.slopes[:, None] * mean - gain, axis=1)
+            ranks.append(order[:, np.minimum(np.arange(NEXT), order.shape[1] - 1)].ravel())
+        return np.stack(ranks, axis=1)
+
+    def _exchanged(self, choice: Ints, a: list[Floats], z: list[Floats]) -> Ints:
+        total = np.sum([mean[choice[:, s]] for s, mean in enumerate(z)], axis=0)
+        for s in (*range(len(a)),) * PASSES:
+            spend(8, len(choice) * len(a[s]))
+            rest = total - z[s][choice[:, s]]
+            choice[:, s] = (a[s] - xlogx(rest[:, None] + z[s])).argmax(1)
+            total = rest + z[s][choice[:, s]]
+        return choice
 
 
 # --- polyOpt's set: the product of the simplices {R ≥ L} that enclose the conditional balls [000, Thm 3] --------------
@@ -238,18 +298,22 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
 
 
 def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:
-    """The best mechanism that is ε-private at P̂ alone (docs/robust.md, section 7).
+    """The best mechanism that is ε-private at P̂ alone (docs/robust.md, section 7)."""
+    return told_in_full(best_channel(p.sum(1), epsilon, budget), p)
 
-    Lay the best channel for S on [0, 1] and cut each secret's unit of mass there into pieces of mass P̂(u|s), one useful
-    value for each: ratios and I(S;Y) stay, and U is a function of S and Y.
+
+def told_in_full(rows: Floats, p: Floats) -> Arrangement:
+    """A mechanism that tells of S what a channel θ_y v^y [y, s] from S does, and U once S is known.
+
+    The channel is laid on [0, 1], and each secret's unit of mass there cut into pieces of mass P̂(u|s), one useful value
+    for each: ratios and I(S;Y) stay, and U is a function of S and Y. A secret that never occurs is told nothing of U.
     """
     shares = p.sum(1)
-    rows = best_channel(shares, epsilon, budget)
     length = rows @ shares
-    density = rows / length[:, None]
     ends = np.concatenate([[0.0], np.cumsum(length)])
     ends = _on_grid(ends / ends[-1])
-    cut = [_cut(ends, density[:, s], p[s] / shares[s]) for s in range(len(p))]
+    each = zip((rows / length[:, None]).T, p / np.maximum(shares, TINY)[:, None], strict=True)
+    cut = [_cut(ends, density, q) for density, q in each]
     return Arrangement(1.0, tuple(x for x, _ in cut), tuple(h for _, h in cut))
 
 
@@ -261,7 +325,7 @@ def _on_grid(x: Floats) -> Floats:
 def _cut(ends: Floats, density: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Pieces of the interval on which one u has density/q_u and the rest 0, by common refinement in mass."""
     mass = np.concatenate([[0.0], np.cumsum(np.diff(ends) * density)])
-    inner = _on_grid(np.interp(np.cumsum(q)[:-1] / q.sum(), mass / mass[-1], ends))
+    inner = _on_grid(np.interp(np.cumsum(q)[:-1], mass / mass[-1], ends))
     cuts = np.unique(np.concatenate([ends, inner]))
     middle, step = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
     here, u = density[np.searchsorted(ends, middle) - 1], np.searchsorted(inner, middle)

@@ -12,7 +12,7 @@ from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
 from sfumato.optimise.budget import spend
 
 if TYPE_CHECKING:
-    from sfumato.optimise.bound.pricing import Block
+    from sfumato.optimise.bound.prices import Block
 
 NODES = 32  # at which the scalar functions are known, and as many around the best one, where the bound is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)

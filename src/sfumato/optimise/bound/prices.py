@@ -1,33 +1,211 @@
-"""What blocks of one secret may be worth, and prices of the values of all secrets.
+"""What one secret's block of a row may be worth, and prices of the values of all secrets at which that is least.
 
 A bound is Σ P̂ q·y + T·max over families of Σ_s P̂_s r_s, where a family says for each secret in which corridor
 K = {m ≥ floor, M ≤ roof} its blocks h lie, and r ≥ Σ q(φ(h) − y·h) for all of them (docs/robust.md, sections 3 and 14).
-Prices y that suit one family alone may be worth nothing in another, so they are fitted to all of them at once, by a
-proximal bundle over blocks that are met on the way: two-level ones, and those that climbs from them reach. A table of
-what any block may be worth is made for the prices that are left in the end.
-The programme's own y are a degenerate vertex at which other blocks are worth far more, so the bundle is begun at
-y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as the total asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import EMPTY, GHOST, Floats, Ints, xlogx
-from sfumato.optimise.bound.dual import SIGN, Items, Queries
-from sfumato.optimise.bound.pricing import Block
-from sfumato.optimise.budget import Budget, spend
+from sfumato.optimise.arrays import DUST, EMPTY, GHOST, Bools, Floats, Ints, xlogx
+from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries, curve
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, solved
 from sfumato.optimise.product.blocks import decoupled
-from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel
+from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possible
 from sfumato.optimise.search import BOLDER, SERIOUS, SHYER, TRUSTED
+from sfumato.uncertainty.balls import SharedRadius
+from sfumato.uncertainty.power_tilting import kappa
+
+# --- the worth of a block bounded over all rows, two-level or not, for any number of values ---------------------------
+# Blocks have a mean q·w in [c₁, c₂] and two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the
+# conditionals that spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or,
+# for some ϰ > 0, w ≤ L + 1/ϰ and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For
+# fixed ϰ each is one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
+
+
+RATIO = 1.5  # of the ends of a cell of ϰ at first
+LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
+TAIL = -1.0  # for ρ: beyond the last cell
+INWARD = 1e-9  # relative
+SEARCHED = 600  # passes for the masses of an order that has no closed form
+PLACES = 4800  # items times values in memory at once
+TAKEN = 40  # items with the greatest bounds that are cut at a time
+CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
+
+
+class Block:
+    """One secret with shares q > 0, and what T(D) may be on either side, as a set of laws whose secrets share nothing.
+
+    Conditionals with divergences D_s occur together in a ball iff Σ_s P̂_s T(D_s) ≤ T(B), its budget, for every order
+    (uncertainty/power_tilting.py). Budgets are made smaller by INWARD, so that rounding leaves every law inside F.
+    """
+
+    budget = 0.0
+
+    def __init__(self, q: Floats, ball: SharedRadius, above: float, below: float) -> None:
+        self.q, self.ball, self.order = q, ball, kappa(ball.alpha)
+        self.k, one = (1.0 - INWARD) * np.array([above, below]), np.maximum(1.0 - q, 1e-300)
+        reached = [ball.masses(q, 1.0, k) for k in self.k]
+        self.rates = [tuple(np.maximum(x / one, 1e-300) for x in (high - q, q - low)) for low, high in reached]
+
+    @cached_property
+    def places(self) -> Floats:
+        """The masses of sets at which heights of two-level blocks are known."""
+        return possible(self.q, self.q)
+
+    @cached_property
+    def _reached(self) -> tuple[Floats, Floats]:
+        w = self.places[:, None]
+        spend(60 if self.order in (0.5, -1.0) else SEARCHED, w.size)
+        return self.ball.masses(w, 1.0, self.k[1])[0], self.ball.masses(w, 1.0, self.k[0])[1]
+
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of mass w, which are those of `places`."""
+        return self._reached
+
+    def family(self, ratio: float, scaled: bool = False) -> TwoLevel:
+        """The two-level blocks with m ≥ 1 and M ≤ ratio, or with M ≤ ratio·m and the mean 1."""
+        heights = Heights(self, 0, 1.0, ratio, Profile(), w=self.places)
+        return TwoLevel(self.q, heights.scaled() if scaled else heights)
+
+    def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
+        """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""
+        high, low = [], []
+        for c in (mean[:, :1], mean[:, 1:]):
+            up, down = level[:, :1] - c, c - level[:, 1:]
+            high.append((c + up / self.rates[0][0], c + down / self.rates[1][1]))
+            low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
+        top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
+        bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
+        wide = 1.0 + 1e-9  # rounding, outward
+        return np.maximum(bottom - 1e-9, 0.0), np.minimum(top, mean[:, 1:] / self.q) * wide
+
+    def _cells(self, items: Items, i: int, side: int, asked: Queries) -> Items:
+        """An item with every cell of a side that it did not look at, all ϰ that a row may need: none below k/|L − c|,
+        because h(x) ≤ x − 1, in equal ratios, and ρ ≤ 1/|κ| for κ < 0: H is concave then."""
+        k, gap = self.k[side], max(SIGN[side] * (asked.level[items.query[i], side] - items.mean[i, side]), 1e-9)
+        if self.order < 0 and k >= -1.0 / self.order:  # such a conditional may be anything: w itself is bounded
+            edges = np.array([1e12 / gap])
+        else:
+            first, last = k / gap * (1.0 - 1e-9), max(LAST / gap, k / gap)
+            most = min(RATIO, 1.0 - 1.0 / self.order) if self.order < 0 else RATIO
+            edges = np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(most))) + 1)
+        many = items.take(np.full(len(edges), i))
+        many.kappa[:, side], many.rho[:, side] = edges, np.append(edges[1:] / edges[:-1] - 1.0, TAIL)
+        return many
+
+    def _begun(self, asked: Queries) -> Items:
+        """The cells of the side that each query looks at first."""
+        n, (low, high) = len(asked.first), self.box(asked.level, asked.mean)
+        none, x, value = np.full((n, 2), UNUSED), np.full((n, 3), np.nan), np.full(n, np.inf)
+        whole = Items(np.arange(n), asked.mean, np.ones((n, 2)), none, low, high, x, value)
+        return Items.together([self._cells(whole, i, int(side), asked) for i, side in enumerate(asked.first)])
+
+    def price(
+        self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE,
+        tree: Items | None = None,
+    ) -> tuple[Floats, Items]:
+        """Upper bounds on Σ q(φ(w) − (y + tilt)·w), one per query, and the items whose greatest they are; those below
+        `floor` need not be good.
+
+        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, in a value of w or in
+        the mean. A part is bounded by its own dual and by that of the whole. `tree` are items to go on from, of other
+        prices or of a wider set: a lower l or a higher L with the same means.
+        """
+        start = self._begun(asked) if tree is None else self._boxed(tree, asked)
+        every = self._valued(replace(start, value=np.full(len(start.value), np.inf)), y, asked, floor)
+        for _ in range(rounds):
+            open_ = np.flatnonzero(every.value > floor[every.query])
+            if not len(open_) or budget.over:
+                break
+            over = every.value[open_] - np.maximum(floor[every.query[open_]], -1e6)
+            chosen = open_[np.argsort(-over, kind="stable")[:TAKEN]]
+            rest = np.ones(len(every.query), dtype=bool)
+            rest[chosen] = False
+            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor)
+            every = Items.together([every.take(rest), parts])
+        top = np.full(len(asked.first), -np.inf)
+        np.maximum.at(top, every.query, every.value)
+        return top, every
+
+    def _boxed(self, items: Items, asked: Queries) -> Items:
+        """Items with no more of their boxes than their levels and means leave."""
+        low, high = self.box(asked.level[items.query], items.mean)
+        return replace(items, low=np.maximum(items.low, low), high=np.minimum(items.high, high))
+
+    def _split(self, items: Items, y: Floats, asked: Queries) -> Items:
+        """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
+        once, or its mean."""
+        cell, depth, where, w = PricingDual(self, items, asked).losses(y)
+        depth = depth * self.q
+        alone = (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
+        halve = ~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST))
+        mean = ~halve & ~alone & (depth.max(1) < DUST)
+        cut = ~(halve | mean | alone)
+        side, u, other = cell.argmax(1), depth.argmax(1), (items.rho == UNUSED).argmax(1)
+        return Items.together([
+            _halved(items.take(halve), side[halve]), _cut(items.take(cut), u[cut], where[cut, u[cut]]),
+            *(self._boxed(x, asked) for x in _narrowed(items.take(mean))),
+            *(self._cells(items, i, int(other[i]), asked) for i in np.flatnonzero(alone).tolist()),
+        ])
+
+    def _broken(self, items: Items, asked: Queries, w: Floats) -> Bools:
+        """Whether w is outside the side that an item does not look at, as far as a few ϰ tell."""
+        side = np.where(items.rho[:, 0] == UNUSED, 0, 1)
+        level, sign = asked.level[items.query, side][:, None], SIGN[side][:, None]
+        over = sign * (w - level)
+        gap = sign * (level - items.mean[np.arange(len(side)), side][:, None])
+        steps = self.k[side][:, None] / np.maximum(gap, 1e-9) * np.geomspace(1.0, LAST / self.k.min(), 40)
+        x = 1.0 - steps[:, :, None] * over[:, None, :]
+        inside = (x > 0.0).all(2) & (curve(np.maximum(x, 1e-12), self.order) @ self.q >= self.k[side][:, None])
+        return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
+
+    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:
+        """The items with their bounds, a few at a time."""
+        step = max(PLACES // len(self.q), 8)
+        parts = (items.take(slice(at, at + step)) for at in range(0, len(items.query), step))
+        return Items.together([PricingDual(self, x, asked).minimised(y, floor[x.query]) for x in parts])
+
+
+def _narrowed(items: Items) -> list[Items]:
+    """The range of the mean in two."""
+    (low, high), middle = items.mean.T, items.mean.mean(1)
+    return [replace(items, mean=np.column_stack(ends)) for ends in ((low, middle), (middle, high))]
+
+
+def _cut(items: Items, u: Ints, where: Floats) -> Items:
+    """The box of one value of each item in two."""
+    rows, low, high = np.arange(len(items.query)), items.low.copy(), items.high.copy()
+    low[rows, u], high[rows, u] = where, where
+    return Items.together([replace(items, low=low), replace(items, high=high)])
+
+
+def _halved(items: Items, side: Ints) -> Items:
+    """The cell of one side of each item in two."""
+    rows = np.arange(len(side))
+    root = np.sqrt(1.0 + items.rho[rows, side])
+    kappa, rho = items.kappa.copy(), items.rho.copy()
+    rho[rows, side] = root - 1.0
+    kappa[rows, side] *= root
+    return Items.together([replace(items, rho=rho), replace(items, kappa=kappa, rho=rho)])
+
+
+# --- prices: those that suit one family alone may be worth nothing in another, so they are fitted to all at once ------
+# A proximal bundle over blocks that are met on the way: two-level ones, and those that climbs from them reach. A table
+# of what any block may be worth is made for the prices that are left in the end. The programme's own y are a degenerate
+# vertex at which other blocks are worth far more, so the bundle is begun at y = 1 + Σ_h θ_h φ(h), what each value
+# tells; the 1 makes r about −1/T, as the total asks for.
+
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
 MEANS = 4  # blocks of log c that are priced; a table has them in halves, as what holds for one holds for either
-CLIMBS = 1  # blocks from which better ones are looked for at a time
 BUNDLE = 6  # blocks for each value and corridor in the programme of prices
 CLOSE = 1e-3  # nats that prices stand to gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
@@ -41,8 +219,7 @@ class Corridor:
     def __init__(self, block: Block, floor: float, roof: float, scaled: bool = False) -> None:
         self.block, self.q, self.floor, self.roof = block, block.q, floor, roof
         self.climb = Climb(block, roof / floor, scaled)
-        heights = Heights(block, 0, 1.0, roof / floor, Profile(), w=block.places)
-        self.family = TwoLevel(block.q, heights.scaled() if scaled else heights)
+        self.family = block.family(roof / floor, scaled)
         self.blocks, self.gain = np.zeros((0, len(self.q))), np.zeros(0)
         self.tree: Items | None = None
         self.add(floor * self.family.ends)
@@ -55,14 +232,13 @@ class Corridor:
         return np.asarray(self.gain - self.blocks @ (self.q * y))
 
     def learn(self, y: Floats) -> None:
-        """Blocks that are worth most at these prices, as far as climbs find them."""
+        """The block that is worth most at these prices, as far as a climb finds it."""
         if len(self.q) == 1:
             return
-        own = y - np.log(self.floor)
-        near = self.blocks[np.argsort(-self.worth(y), kind="stable")[:CLIMBS]] / self.floor
-        starts = np.concatenate([near, self.family.best(self.q * own, CLIMBS)])
-        best = np.argsort(starts @ (self.q * own) - xlogx(starts) @ self.q, kind="stable")[:CLIMBS]
-        self.add(self.floor * np.array([self.climb.climbed(own, h) for h in starts[best]]))
+        own, near = y - np.log(self.floor), self.blocks[self.worth(y).argmax()] / self.floor
+        starts = np.array([near, *self.family.best(self.q * own, 1)])
+        best = starts[(xlogx(starts) @ self.q - starts @ (self.q * own)).argmax()]
+        self.add(self.floor * self.climb.climbed(own, best)[None])
 
     def table(self, y: Floats, rounds: int, budget: Budget) -> Floats:
         """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for the blocks v with q·v in [c₁, c₂]; what is known of the corridor

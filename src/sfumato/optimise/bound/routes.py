@@ -8,8 +8,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import SETTLED, STRAND, Corridor, Prices
-from sfumato.optimise.bound.pricing import Block
+from sfumato.optimise.bound.prices import SETTLED, STRAND, Block, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
 from sfumato.tolerances import SLIP
@@ -192,21 +191,6 @@ SECRETS = 60  # at most: the programme has about 100 rows for each secret and in
 EACH = 1e-3  # seconds of the programme, for each secret, interval and strip
 
 
-def extreme(block: Block, floor: float, roof: float) -> Floats:
-    """The extreme blocks of {m ≥ floor, M ≤ roof} for two values, of which any block is a two-level one.
-
-    lo + d·1_u, d ≥ 0, needs lo ≥ 0, lo + d·r₋ ≥ floor, lo + d·r₊ ≤ roof: a polygon whose corners are the two constants
-    and either the steepest, or 0 off u with d = roof/r₊ and d = floor/r₋ (docs/robust.md, section 5).
-    """
-    count, (low, high) = len(block.q), block.alone
-    rows = [np.full(count, floor), np.full(count, roof)]
-    for one, least, most in zip(np.eye(count), low, high, strict=True) if count > 1 else ():
-        d = (roof - floor) / (most - least)
-        start = floor - d * least
-        rows += [start + d * one] if start >= 0.0 else [roof / most * one, floor / least * one]
-    return np.array(rows)
-
-
 def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
     """The corners of a polygon where its mean is in [low, high]: its own there, and mixtures of two at the ends."""
     mean, parts, (i, j) = blocks @ q, [], np.triu_indices(len(blocks), 1)
@@ -222,6 +206,9 @@ def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
 def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> float:
     """The bound where no secret has more than two values; ∞ where it does not apply.
 
+    Blocks of two values are two-level ones: lo + d·1_u, d ≥ 0, needs lo ≥ 0, lo + d·r₋ ≥ floor, lo + d·r₊ ≤ roof, a
+    polygon whose corners are the two constants and either the steepest, or 0 off u with d = roof/r₊ and d = floor/r₋
+    (docs/robust.md, section 5).
     The total of a row is compared with the tangent of φ at a τ of its own for each interval of t and each strip of the
     largest secret's mean: about what the total is there, the other secrets being half way between their floor and roof.
     min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family and strip: r ≥ Σ q(φ(h) − (y +
@@ -242,7 +229,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     for s, block in enumerate(halves):
         own = []
         for k, corridor in zip([*range(count)] * 2, ends, strict=True):
-            corners = extreme(block, *corridor)
+            corners = corridor[0] * block.family(corridor[1] / corridor[0]).start()
             for i in range(strips):
                 own.append(stripped(corners, block.q, *cuts[k, i : i + 2]) if s == d else corners)
                 gains.append(xlogx(own[-1]) @ block.q - np.log(tau[k, i]) * (own[-1] @ block.q))

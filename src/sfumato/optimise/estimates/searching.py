@@ -20,8 +20,7 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates, PreciseRows
-from sfumato.optimise.product.profiles import capped, liked
-from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, subsets
+from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, capped, liked, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet

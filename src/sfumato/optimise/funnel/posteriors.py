@@ -15,12 +15,24 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.optimise.arrays import DUST, EMPTY, SEALING, SOLVED, SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
+from sfumato.optimise.arrays import (
+    DUST,
+    EMPTY,
+    SEALING,
+    SOLVED,
+    SUMMED,
+    Floats,
+    Ints,
+    blended,
+    goal,
+    log_or_minus_infinity,
+    xlogx,
+)
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.linear import Cover, Mixture, best_cover
-from sfumato.optimise.repair import blended, goal
+from sfumato.optimise.starts import told_in_full
 from sfumato.tolerances import EXPONENT, LEAST, SUBSETS
 
 COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
@@ -178,10 +190,8 @@ def as_matrix(cover: Cover) -> Floats:
 
 
 # --- the best mechanism that reads S too under P(y|s) ≤ E·P(y): pointwise maximal leakage -----------------------------
-# I(S,U;Y) = I(S;Y) + I(U;Y|S). Y may tell U in full once S is given: split every output y of a response to S into as
-# many as the secrets' partitions of [0, 1) by P(u|s) have cells, and send u where its own interval lies; P(y|s) is
-# shared out alike for all secrets, so no ratio changes and U is known given S and Y: best is
-# H(U|S) + max I(S;Y).
+# I(S,U;Y) = I(S;Y) + I(U;Y|S). Y may tell U in full once S is given, and no ratio changes by it (`told_in_full`): best
+# is H(U|S) + max I(S;Y).
 # For the response, posteriors of S lie in {q : 0 ≤ q_s ≤ E·p_s, Σq = 1}, and I(S;Y) is the mean of D(q‖p), convex in q:
 # extreme points suffice, at which all secrets but one are at 0 or at E·p_s. D(q‖p) = Σ q log(q/p) ≤ log E.
 
@@ -222,21 +232,10 @@ def _filled(p: Floats, E: float) -> Floats:
 def telling_rows(p: Floats, E: float) -> Floats:
     """Rows [y, s·|U| + u] of the best mechanism at P̂, P̂ [s, u]; what never occurs is answered by chance."""
     ps = p.sum(1)
-    seen, given = ps > 0, p / np.where(ps > 0, ps, 1.0)[:, None]
-    response = best_response(ps[seen] / ps.sum(), E)
-    answers = np.repeat(response @ ps[seen, None] / ps.sum(), len(p), axis=1)
-    answers[:, seen] = response
-    ends = np.minimum(np.cumsum(given, 1), 1.0)
-    ends[:, -1] = 1.0
-    cuts = np.unique(np.append(0.0, ends))
-    cuts = cuts[np.append(np.diff(cuts) > DUST, True)]
-    cuts[0] = 0.0
-    length = np.diff(cuts)[:, None]
-    told = np.stack([np.searchsorted(e, (cuts[1:] + cuts[:-1]) / 2) for e in ends])  # [s, cell] → u
-    own = (told[:, :, None] == np.arange(p.shape[1])) * length
-    given = np.broadcast_to(given[:, None, :], own.shape)
-    share = np.where(given > 0, own / np.where(given > 0, given, 1.0), length)
-    return np.asarray(np.einsum("ys,scu->ycsu", answers, share).reshape(-1, p.size))
+    response = best_response(ps[ps > 0] / ps.sum(), E)
+    answers = np.repeat(response @ ps[ps > 0, None] / ps.sum(), len(p), axis=1)
+    answers[:, ps > 0] = response
+    return told_in_full(answers, p).rows()
 
 
 # --- I(S;Y) limited on average: mixtures of posteriors and local ascent -----------------------------------------------

@@ -12,12 +12,11 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import Floats, least_share
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
 from sfumato.optimise.funnel.rays import extreme_rays
 from sfumato.optimise.linear import best_cover
-from sfumato.optimise.repair import least_share
 
 Mechanisms = tuple[Floats, ...]
 Level = Callable[[Floats, Sequence[Floats]], float]  # the true SRLIP level of a product at the table p[s, x¹, …, x^m]

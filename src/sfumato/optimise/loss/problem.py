@@ -14,9 +14,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints
+from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints, goal, lifted, mixed
 from sfumato.optimise.conic import LawProgramme
-from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.uncertainty.sets import Anything, UncertaintySet
 
 SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose

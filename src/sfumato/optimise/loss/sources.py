@@ -18,11 +18,10 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats
+from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats, blended, lifted
 from sfumato.optimise.conic import LawProgramme, exponential
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import FloorProgramme
-from sfumato.optimise.repair import blended, lifted
 from sfumato.tolerances import SUMS_TO_ONE, UNIT
 from sfumato.uncertainty.sets import UncertaintySet
 

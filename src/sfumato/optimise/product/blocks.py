@@ -1,9 +1,10 @@
-"""Two-level blocks: a linear programme for each secret, whole designs under one profile, and rows by price."""
+"""Two-level blocks side by side: arrangements, a linear programme for each secret, whole designs under one profile."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,8 +12,111 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
-from sfumato.optimise.product.profiles import Arrangement, level, relaxed, windows
-from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible
+from sfumato.optimise.product.two_level import NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible, relaxed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """A mechanism as intervals: output y is a cell of the common refinement of |S| partitions of [0, T].
+
+    Q(dt | s, u) = heights[s][i, u] dt for t in the i-th interval of secret s, so Σ_i lengths[s][i]·heights[s][i, u] is
+    1. Numbers kept: about |S||U|² instead of |Y||S||U| (ours).
+    """
+
+    total: float
+    lengths: tuple[Floats, ...]  # per secret [i]
+    heights: tuple[Floats, ...]  # per secret [i, u]
+
+    def cells(self) -> tuple[Floats, Ints]:
+        """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
+        ends = [np.cumsum(w) for w in self.lengths]
+        ends = [e * (self.total / e[-1]) for e in ends]
+        cuts = np.unique(np.concatenate([[0.0, self.total], *ends]))
+        apart = np.concatenate([[True], np.diff(cuts) > DUST * self.total])  # LP lengths carry as much noise
+        cuts = cuts[apart]
+        cuts[-1] = self.total
+        middle = (cuts[1:] + cuts[:-1]) / 2
+        index = np.stack([np.minimum(np.searchsorted(e, middle), len(e) - 1) for e in ends], axis=1)
+        return np.diff(cuts), index
+
+    def rows(self) -> Floats:
+        """Q[y, s·|U| + u]; at most Σ_s (atoms of s − 1) + 1 rows."""
+        length, index = self.cells()
+        blocks = [h[index[:, s]] for s, h in enumerate(self.heights)]
+        rows = length[:, None] * np.concatenate(blocks, axis=1)
+        lost = rows.sum(axis=0) <= 0  # atoms too short to be told apart carried all of a column
+        rows[:, lost] = length[:, None]
+        return np.asarray(rows / rows.sum(axis=0))
+
+    def _gain(self, p: Floats) -> float:
+        atoms = zip(self.lengths, self.heights, p, strict=True)
+        return sum(float(w @ (xlogx(h) @ row)) for w, h, row in atoms)
+
+    def if_level(self, p: Floats) -> float:
+        """What I(X;Y) would be if the atoms could be ordered so that the total height is level."""
+        return self._gain(p) + float(np.log(self.total))
+
+    def value(self, p: Floats) -> float:
+        """I(X;Y) in nats without building the rows."""
+        length, index = self.cells()
+        z = np.zeros(len(length))
+        for s, h in enumerate(self.heights):
+            z += (h @ p[s])[index[:, s]]
+        return self._gain(p) - float(length @ xlogx(z))
+
+
+# --- order the atoms of every secret so that the total height Σ_s z_s is as level as possible -------------------------
+
+
+CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
+
+
+def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400) -> Arrangement:
+    """Reorder atoms to raise −∫φ(Σ_s z_s), by coordinate descent on ∫(Σ_s z_s)².
+
+    With the others fixed, ∫(rest + z_s)² depends on the order of s only through Σ_i z_i ∫_{interval i} rest, because
+    ∫ z_s² does not; so many orders are scored at once from the running integral of the rest (ours).
+    Keeps the pass with the best true value.
+    """
+    rng, z = np.random.default_rng(0), [h @ p[s] for s, h in enumerate(layout.heights)]
+    knots = np.linspace(0.0, layout.total, CELLS + 1)
+    spread = [float(w @ (x - w @ x / layout.total) ** 2) for w, x in zip(layout.lengths, z, strict=True)]
+    orders: list[Ints] = [np.argsort(x) for x in z]
+
+    def shown(s: int) -> Floats:
+        ends, middle = np.cumsum(layout.lengths[s][orders[s]]), (knots[1:] + knots[:-1]) / 2
+        return np.asarray(z[s][orders[s]][np.minimum(np.searchsorted(ends, middle), len(ends) - 1)])
+
+    best, total = layout, np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1))
+    for turn in range(passes):
+        for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
+            total = total - shown(s) if turn else total
+            rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
+            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, trials, rng)
+            total = total + shown(s)
+        candidate = Arrangement(
+            layout.total,
+            tuple(w[o] for w, o in zip(layout.lengths, orders, strict=True)),
+            tuple(h[o] for h, o in zip(layout.heights, orders, strict=True)),
+        )
+        if candidate.value(p) > best.value(p) + 1e-12:
+            best = candidate
+        elif turn:
+            break
+    return best
+
+
+def _best_order(
+    w: Floats, z: Floats, old: Ints, knots: Floats, rest: Floats, trials: int, rng: np.random.Generator
+) -> Ints:
+    """The order with the least Σ_i z_i ∫_{interval i} rest: the old one, those by height, and random ones."""
+    tries = np.argsort(rng.random((trials, len(z))), axis=1)
+    tries = np.vstack([old, np.argsort(z), np.argsort(-z), tries])
+    spend(10, tries.size)
+    below = np.interp(np.cumsum(w[tries], axis=1), knots, rest)
+    score = (z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1)
+    return np.asarray(tries[int(np.argmin(score))])
+
 
 # --- a programme for each secret, max Σ θ_h g(h) with Σ θ_h h = 1 and Σ θ_h = T, tied by T alone ----------------------
 
@@ -49,25 +153,21 @@ class Strand:
             self.mixture.lp.h.changeRowBounds(k, total, total)
         self._strategy = DUAL
 
-    def solve(self) -> None:
-        assert self.mixture is not None
-        found, of = self.mixture.lp.solve(self._strategy), self.mixture
-        if found.optimal:
-            of.weights, self.dual, self.value = found.x, found.row_dual, float(of.worth @ found.x)
-            self.used = of.points[:, :-1], found.x
-
     def advance(self, tolerance: float, rounds: int, budget: Budget) -> None:
         """Solve, and then price until no column is worth the tolerance or another turn would not fit into the time."""
-        assert self.mixture is not None
+        of = self.mixture
+        assert of is not None
         for turn in range(rounds):
-            started = budget.clock()
-            self.solve()
+            started, found = budget.clock(), of.lp.solve(self._strategy)
+            if found.optimal:
+                of.weights, self.dual, self.value = found.x, found.row_dual, float(of.worth @ found.x)
+                self.used = of.points[:, :-1], found.x
             if turn == rounds - 1 or budget.left <= budget.clock() - started:
                 return
             blocks = self.family.price(self.dual[:-1], float(self.dual[-1]), tolerance)
             if not len(blocks):
                 return
-            self.mixture.forget(KEPT * len(self.dual), self.dual, firm=len(self.constants))
+            of.forget(KEPT * len(self.dual), self.dual, firm=len(self.constants))
             self._offer(blocks)
 
 
@@ -127,7 +227,29 @@ def laid(strands: list[Strand], total: float) -> Arrangement:
 STEPS = 512  # of the budget at which a finished layout is compared
 PROOF = 3e-6  # nats left for the proof on a grid and the rounding
 LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
+WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
+
+
+def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
+    """Sets as runs of consecutive values in several circular orders, each of a mass near one that is asked for; and
+    single values, their complements."""
+    k = len(q)
+    out = [np.eye(k), 1.0 - np.eye(k)]
+    for turn in range(max(2, WINDOWS // k)):
+        order = rng.permutation(k) if turn else np.argsort(-q)
+        ends = np.concatenate([[0.0], np.cumsum(np.tile(q[order], 2))])
+        start, place = np.arange(k), np.argsort(order)
+        for w in np.unique(masses):
+            if not 0 < w < 1:
+                continue
+            goal = ends[start] + w
+            stop = np.minimum(np.searchsorted(ends, goal), 2 * k)
+            stop -= (goal - ends[stop - 1] < ends[stop] - goal) & (stop - 1 > start)
+            size = np.clip(stop - start, 1, max(k - 1, 1))
+            out.append(((place[None, :] - start[:, None]) % k < size[:, None]).astype(float))
+    sets = np.unique(np.concatenate(out), axis=0)
+    return np.asarray(sets[sets.any(1) & (sets < 1).any(1)])
 
 
 class Families:
@@ -142,9 +264,9 @@ class Families:
         masses = [bend(129) if self.wide else possible(*x) for x in zip(laws, measures, strict=True)]
         heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else NODES, masses)
         envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
-        rng, few = np.random.default_rng(0), p.shape[1] <= LISTED
+        rng = np.random.default_rng(0)
         self.blocks = [
-            TwoLevel(q, h, None if few else partial(windows, q, env.support(self.total), rng))
+            TwoLevel(q, h, partial(windows, q, env.support(self.total), rng))
             for q, h, env in zip(laws, heights, envelopes, strict=True)
         ]
 
@@ -267,69 +389,3 @@ def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arr
     share = odds / (1.0 + odds)
     heights = tuple((1.0 - share) * h + share / layout.total for h in layout.heights)
     return Arrangement(layout.total, layout.lengths, heights)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Rows of two-level blocks by price: the secrets of a row are tied by its mean alone, through a tangent of φ
-# The reduced gain of a row is Σ_s a_s(h_s) − φ(Σ_s z_s(h_s)), a_s = g_s − λ_s·h. As φ(z) ≥ (1 + log τ)z − τ for every
-# τ, the blocks that are best for a slope 1 + log τ are found secret by secret; exchanging one secret's block at a time
-# among all that were found then raises the reduced gain itself.
-
-
-SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
-NEXT = 3  # blocks of a secret for each slope
-PASSES = 3  # over the secrets
-STRANGERS = 48  # rows of any blocks that are exchanged too: tangents do not reach rows between two corners
-
-
-class ProductMover:
-    """The rows of product form under one profile."""
-
-    def __init__(self, families: Families) -> None:
-        self.p, self.shares, self.families = families.p, families.shares, families.blocks
-        self.rng = np.random.default_rng(1)
-        self.slopes = 1.0 + np.log(np.geomspace(1.0 / families.high, 1.0 / families.low, SLOPES))
-
-    def rows(self, prices: Floats, budget: Budget) -> Floats:
-        """Rows over all cells for prices λ[s, u]; none once the time is over."""
-        blocks, a, z = [], [], []
-        for s in range(len(self.p)):
-            if budget.over:
-                return np.zeros((0, self.p.size))
-            h = self._blocks(s, prices[s])
-            blocks.append(h)
-            a.append(xlogx(h) @ self.p[s] - h @ prices[s])
-            z.append(h @ self.p[s])
-        first = self._chosen(a, z)
-        random = np.stack([self.rng.integers(0, len(gain), STRANGERS) for gain in a], axis=1)
-        better = self._exchanged(np.concatenate([first, random]), a, z)
-        both = np.unique(np.concatenate([first, better]), axis=0)
-        return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
-
-    def _blocks(self, s: int, prices: Floats) -> Floats:
-        """Candidates of one secret: the best few for every slope."""
-        family, y = self.families[s], prices / self.shares[s]
-        if family.every is None:
-            return np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes])
-        h = family.every
-        spend(12, h.size)
-        reduced = family.worth - h @ y - self.slopes[:, None] * (h @ family.q)
-        few = min(NEXT, len(h))
-        return np.asarray(h[np.unique(np.argpartition(-reduced, few - 1, axis=1)[:, :few])])
-
-    def _chosen(self, a: list[Floats], z: list[Floats]) -> Ints:
-        """A row for each slope and rank: every secret's block of that rank for that slope [row, s]."""
-        ranks = []
-        for gain, mean in zip(a, z, strict=True):
-            order = np.argsort(self.slopes[:, None] * mean - gain, axis=1)
-            ranks.append(order[:, np.minimum(np.arange(NEXT), order.shape[1] - 1)].ravel())
-        return np.stack(ranks, axis=1)
-
-    def _exchanged(self, choice: Ints, a: list[Floats], z: list[Floats]) -> Ints:
-        total = np.sum([mean[choice[:, s]] for s, mean in enumerate(z)], axis=0)
-        for s in (*range(len(a)),) * PASSES:
-            spend(8, len(choice) * len(a[s]))
-            rest = total - z[s][choice[:, s]]
-            choice[:, s] = (a[s] - xlogx(rest[:, None] + z[s])).argmax(1)
-            total = rest + z[s][choice[:, s]]
-        return choice

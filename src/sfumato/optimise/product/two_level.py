@@ -1,17 +1,20 @@
-"""Two-level blocks lo + d·1_H of one secret, and which heights a profile of the shared budget allows them."""
+"""Two-level blocks lo + d·1_H of one secret, the heights that a profile of the shared budget allows, and which one."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import Protocol
 
 import numpy as np
+from scipy.special import expit, logit
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
-from sfumato.optimise.budget import spend
+from sfumato.optimise.budget import FREE, Budget, spend
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM = 8  # sets that exchanges begin from, and blocks that a price brings in at most
@@ -190,7 +193,7 @@ class TwoLevel:
         best = np.argsort(-reduced)[:BEAM]
         return np.asarray(blocks[best[reduced[best] - y0 > tolerance]])
 
-    def best(self, y: Floats, count: int = 2) -> Floats:
+    def best(self, y: Floats, count: int) -> Floats:
         """The blocks with the greatest gain less y·h, as many as asked for; a constant is among those compared."""
         blocks, reduced = self._reckoned(y)
         return np.asarray(blocks[np.argsort(-reduced)[:count]])
@@ -252,3 +255,137 @@ class TwoLevel:
         reached = np.take_along_axis(value, at, axis=1).ravel()
         first = np.unique(np.packbits(out.astype(bool), axis=1), axis=0, return_index=True)[1]
         return out[first[np.argsort(-reached[first])[: 2 * k]]], float(reached.max())
+
+
+# --- which profile, which T, which sets: a relaxation that costs no linear programme ----------------------------------
+# A two-level block of mass w has gain g(w) and mean z(w) under q whatever its set, so with the column sums asked for
+# on average only, the best mixture of total T has the value T·env(1/T), env the upper concave envelope of the points
+# (z, g). That bounds G_s(T) and is nearly attained where many sets have the mass it asks for.
+
+
+SAMPLE = 24  # secrets, spread over the range of shares, on which profiles are compared
+COARSE = 65  # masses in the relaxation, where there are too many sets to list
+DROPS = (0.0, 0.05, 0.12, 0.25, 0.45, 0.7, 0.9)  # of E − 1: the first profiles tried
+STRIDE, TRIES = 0.5, 30  # of the simplex method: first step in logits, profiles at most
+ROUGH = 17  # shares of the budget at which corridors are kept in the relaxation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Envelope:
+    """The upper concave envelope of (z, g) of one secret, with the mass at every corner."""
+
+    z: Floats
+    g: Floats
+    w: Floats
+
+    @classmethod
+    def of(cls, heights: Heights) -> Envelope:
+        w, lo, hi = heights.w, heights.lo, heights.hi
+        ends = np.array([heights.least, heights.most])
+        z = np.concatenate([((1 - w) * lo + w * hi).ravel(), ends])
+        g = np.concatenate([((1 - w) * xlogx(lo) + w * xlogx(hi)).ravel(), xlogx(ends)])
+        mass = np.concatenate([np.tile(w, len(lo)), [0.0, 1.0]])
+        spend(30 + len(z) / 4)
+        hull: list[int] = []
+        for i in np.lexsort((-g, z.round(11))).tolist():
+            if hull and z[i] - z[hull[-1]] < 1e-10:
+                continue
+            while len(hull) > 1 and (g[hull[-1]] - g[hull[-2]]) * (z[i] - z[hull[-2]]) <= (g[i] - g[hull[-2]]) * (
+                z[hull[-1]] - z[hull[-2]]
+            ):
+                hull.pop()
+            hull.append(i)
+        return cls(z[hull], g[hull], mass[hull])
+
+    def value(self, total: Floats) -> Floats:
+        """T·env(1/T)."""
+        return np.asarray(total * np.interp(1 / total, self.z, self.g))
+
+    def support(self, total: float) -> Floats:
+        """The masses that carry 1/T."""
+        j = int(np.clip(np.searchsorted(self.z, 1 / total), 1, max(len(self.z) - 1, 1)))
+        return self.w[j - 1 : j + 1]
+
+
+def relaxed(heights: list[Heights], shares: Floats, low: float, high: float) -> tuple[list[Envelope], float, float]:
+    """Envelopes, the T that maximises log T + Σ P̂_s T·env_s(1/T), and the maximum."""
+    envelopes, total = [Envelope.of(h) for h in heights], np.geomspace(low, high, 400)
+    spend(15, len(heights) * len(total))
+    value = np.log(total) + sum(x * env.value(total) for x, env in zip(shares, envelopes, strict=True))
+    return envelopes, float(total[int(np.argmax(value))]), float(np.max(value))
+
+
+def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
+    """The profile without drop; under a cap the floor lies between e^{ε−κ} (lift 1) and 1 (lift 0)."""
+    if at_most is None:
+        return Profile()
+    room = max(at_most - epsilon, 0.0) * lift
+    return Profile(0.0, 0.5, math.exp(-room), math.exp(at_most - room))
+
+
+def liked(
+    ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
+) -> tuple[Profile, float]:
+    """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
+    relaxation, plain = _relaxation(ball, p, epsilon, at_most), capped(epsilon, at_most)
+
+    @cache
+    def score(profile: Profile) -> float:
+        return relaxation(profile) if profile == plain or not budget.over else -np.inf
+
+    first = max((replace(plain, drop=part * (math.exp(epsilon) - 1.0)) for part in DROPS), key=score)
+    return climbed(score, first, epsilon, at_most, TRIES)
+
+
+def _relaxation(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
+    """What a profile keeps in the relaxation, on some secrets; −∞ where it leaves no room."""
+    E, shares = math.exp(epsilon), p.sum(1)
+    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
+    spread = np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))
+    chosen = np.argsort(shares)[spread]
+    some = shares[chosen]
+    grids = [possible(q, q, COARSE) for q in p[chosen] / some[:, None]]
+
+    def kept(x: Profile) -> float:
+        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + 1e-9:
+            return -np.inf
+        heights = Heights.several(ball, chosen, some, E, x, ROUGH, grids)
+        return relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
+
+    return kept
+
+
+def climbed(
+    score: Callable[[Profile], float], first: Profile, epsilon: float, at_most: float | None, tries: int
+) -> tuple[Profile, float]:
+    """The best profile that the simplex method meets from the first one, and its score.
+
+    Profiles that are alike at b' = b/2, where both secrets of a pair take half, form a ridge on which drop and power
+    trade against each other; so it moves in the logits of f(0) and of f(b/2) relative to f(0), and of the floor's place
+    under a cap.
+    """
+    rise, seen = math.exp(epsilon) - 1.0, {first: score(first)}
+    room = 0.0 if at_most is None else at_most - epsilon
+    places = [first.drop / rise, 1.0 - 0.5**first.power]
+    if room > 0.0:
+        places.append(-math.log(first.floor) / room)
+
+    def cost(x: Floats) -> float:
+        share = expit(np.clip(x, -6.0, 6.0)).tolist()
+        under = capped(epsilon, at_most, *share[2:])
+        profile = replace(under, drop=rise * share[0], power=-math.log2(1.0 - share[1]))
+        if profile not in seen:
+            seen[profile] = score(profile)
+        return -seen[profile]
+
+    from scipy.optimize import minimize
+
+    corners = logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
+    with contextlib.suppress(OutOfTime):
+        minimize(cost, corners[0], method="Nelder-Mead", options={"maxfev": tries, "initial_simplex": corners})
+    best = max(seen, key=lambda x: seen[x])
+    return best, seen[best]
+
+
+class OutOfTime(Exception):
+    """Raised by a score that has no time left: the best so far is taken."""
