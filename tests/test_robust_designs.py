@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from scipy.optimize import linprog
 from tests.strategies import boundary_points, joints, realised
 
 import sfumato as sf
-from sfumato.designers.base import Task
+from sfumato.designers.base import REGISTERED, Draft, Task
+from sfumato.designers.closed_forms import grr
 from sfumato.errors import InputError
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
@@ -343,3 +345,15 @@ def test_polyopt_takes_many_useful_values():
 def test_unary_encodings_of_many_cells_keep_no_more_than_there_is(method, epsilon):
     joint = sf.Joint.from_counts(np.random.default_rng(4).integers(1, 300, (4, 9)))
     assert 0 <= sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=epsilon, method=method).value <= joint.entropy
+
+
+def test_a_design_whose_proof_is_a_little_loose_is_sealed_with_a_note(monkeypatch):
+    joint = sf.datasets.adult("sex", "race")
+    for above, sealed in ((0.01, True), (1.0, False)):
+        monkeypatch.setitem(REGISTERED, "hasty", lambda task, above=above: Draft(grr(replace(task, epsilon=task.epsilon + above)).law, "hasty"))
+        if sealed:
+            found = sf.design(sf.Anything(joint), 1.0, "hasty")
+            assert found.certificate.level <= 1.0 and any("drawn blindly" in note for note in found.notes)
+        else:
+            with pytest.raises(sf.ClaimError, match="could not be sealed"):
+                sf.design(sf.Anything(joint), 1.0, "hasty")
