@@ -218,7 +218,7 @@ def test_a_time_limit_is_kept():
 
 
 @pytest.mark.parametrize("stage", ["starts", "product", "rows"])
-def test_an_interrupt_returns_the_best_so_far(stage):
+def test_an_interrupt_returns_the_best_so_far(stage, patient):
     def progress(name, value, bound):
         if name == stage:
             raise KeyboardInterrupt

@@ -37,7 +37,7 @@ PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a leve
 BOUNDED = "bounded from the integers of each release"
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 MARGINS = (2.0**-28, 2.0**-22, 2.0**-18, 2.0**-14, 2.0**-11, 2.0**-8)  # the least costs 4e-9 of the value
-LOOSE = (2.0**-7, 2.0**-6, 2.0**-5, 2.0**-4)  # where a proof is looser than the search, as of large layouts
+LOOSEST = 2.0**-4  # mixed in where a proof is looser than the search, as those of large layouts are
 FINE = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, *MARGINS)  # for optima whose last digits are worth several proofs
 Witness: TypeAlias = "Mapping[str, Datum]"  # where a level is attained, in labels
 
@@ -190,9 +190,16 @@ def seal(
 
     Weights are rounded after mixing in a little of a law that ignores the input; the mixture is the least of a
     ladder for which the certificate holds. A proof that fails says how much is missing: what makes up for a level that
-    is δ too high, about δ/(1 − e^{−ε}), is tried before the next step. Ghost outputs, unused but for rounding noise,
-    are merged first.
+    is δ too high, about δ/(1 − e^{−ε}), is tried before the next step, also where it is more than the last one.
+    Ghost outputs, unused but for rounding noise, are merged first.
     """
+    return sealed_by(mechanism, claim, bits, margins)[:2]
+
+
+def sealed_by(
+    mechanism: Mechanism, claim: Claim, bits: int | None = None, margins: tuple[float, ...] = MARGINS
+) -> tuple[Mechanism, Certificate, float]:
+    """The same, and how much was mixed in."""
     needed, tuned, left = 0.0, False, list(margins)
     while left:
         margin = left.pop(0)
@@ -201,12 +208,12 @@ def seal(
         tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
         found = certificate(tried, wider=False)
         if found.holds:
-            return tried, replace(found, outside=partial(elsewhere, tried))
+            return tried, replace(found, outside=partial(elsewhere, tried)), margin
         if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
             missing = found.level - claim.epsilon
             needed = missing / 8  # a smaller mixture could not make up for what is missing
             enough = 1.05 * missing / -math.expm1(-claim.epsilon) if claim.epsilon > 0 else 0.0
-            if margin < enough < margins[-1] and not tuned:
+            if margin < enough < LOOSEST and not tuned:
                 left, tuned = [enough, *(x for x in left if x > enough)], True
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {at_most(claim.epsilon)}: after a margin of {margins[-1]:.3g} its "

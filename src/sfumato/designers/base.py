@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sfumato.alphabet import Column, Floats
-from sfumato.certification import Certificate, certificate, seal
-from sfumato.certification.certificate import FINE, LOOSE, MARGINS
+from sfumato.certification import Certificate, certificate
+from sfumato.certification.certificate import FINE, MARGINS, sealed_by
 from sfumato.decimals import LEVEL, SHORT, at_least, at_most, near, percent
-from sfumato.errors import ClaimError, InputError, designed_epsilon
+from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
@@ -225,11 +225,9 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         sealed = mechanism.with_claim(claim)
         proof = certificate(sealed)
     else:
-        try:
-            sealed, proof = seal(mechanism, claim, margins=FINE if draft.fine else MARGINS)
-        except ClaimError:
-            sealed, proof = seal(mechanism, claim, margins=LOOSE)
-            draft = draft.with_note(f"up to {percent(LOOSE[-1])} of answers are drawn blindly, else it is not proved")
+        sealed, proof, mixed = sealed_by(mechanism, claim, margins=FINE if draft.fine else MARGINS)
+        if mixed > MARGINS[-1]:
+            draft = draft.with_note(f"{percent(mixed)} of the answers are drawn blindly, else nothing is proved")
     told, untold = _informed(sealed, task.joint)
     notes = (*draft.notes, *untold)
     bound = draft.value(task) if draft.bound is None else draft.bound
