@@ -7,6 +7,7 @@ prices and multipliers a search ends at, the bound that they give holds.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,17 +69,18 @@ def bound(
         return not (budget.over or (np.isfinite(value) and least - value <= gap * abs(value)))
 
     keep("point", entropy(live.ravel()) - entropy(live.sum(axis=1)) + about)
-    if isinstance(within, SharedRadius) and within.budget > 0.0 and min(live.shape) > 1 and epsilon < HIGH:
-        epsilon = max(epsilon, LOW)
-        if go_on("two values"):
-            keep("two values", two_values(live, within, epsilon, budget))
-        if go_on("chain"):
-            begun["chain"] = ChainRule(live, within, epsilon, about, budget.part(FITTED))
-        if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
-            begun["split"] = Split(live, within, epsilon, budget.part(FITTED))
-    for name in sorted(begun, key=lambda x: begun[x].promised):
-        if begun[name].promised < min(found.values()) and go_on(name):
-            keep(name, begun[name].proved(budget.part(FIRST if len(found) < 2 else 1.0)))
+    with suppress(KeyboardInterrupt):  # what is proved so far is proved
+        if isinstance(within, SharedRadius) and within.budget > 0.0 and min(live.shape) > 1 and epsilon < HIGH:
+            epsilon = max(epsilon, LOW)
+            if go_on("two values"):
+                keep("two values", two_values(live, within, epsilon, budget))
+            if go_on("chain"):
+                begun["chain"] = ChainRule(live, within, epsilon, about, budget.part(FITTED))
+            if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
+                begun["split"] = Split(live, within, epsilon, budget.part(FITTED))
+        for name in sorted(begun, key=lambda x: begun[x].promised):
+            if begun[name].promised < min(found.values()) and go_on(name):
+                keep(name, begun[name].proved(budget.part(FIRST if len(found) < 2 else 1.0)))
     best = min(found, key=lambda name: found[name])
     return Bound(found[best], best, found)
 
