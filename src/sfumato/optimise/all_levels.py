@@ -18,10 +18,7 @@ from sfumato.optimise.linear import best_cover
 from sfumato.optimise.search import GAIN, InformationAim, Master, bases_of, private_with_complements
 
 # --- the best of all private rows, for rows of about ten numbers: cuts from outside, rows from inside (ours) ----------
-# Finitely many cuts leave a polyhedral cone that contains every private row; the best mixture of its extreme rays
-# bounds every private mechanism, because a row is a sum of rays and the gain is convex and homogeneous. The rays in
-# that mixture are not quite private: their worst cases are the next cuts, and mixed with a little of the constant row
-# they are rows of a design. Both sides meet (docs/robust.md, section 6).
+# Why both sides meet is told in docs/robust.md, section 6, under the best of all mechanisms.
 
 
 NUMBERS = 16  # in a row, up to which it is worth trying
@@ -79,14 +76,11 @@ class Outside:
         return kept
 
     def best(self) -> Floats:
-        """The unit rows of the best mixture of rays; its value and slack in prices are the bound.
-
-        I(X;Y) = Σ_y α_y Σ_x w log(w/P̂) = H(X) + Σ_y α_y Σ_x w log w for a mixture Σ α w = P̂. Weak duality needs the
-        rays, and these are floats good to about 1e-13: a thousand times that is added.
-        """
+        """The unit rows of the best mixture Σ α w = P̂ of rays; H(X), its value and slack in prices are the bound."""
         points = np.concatenate([self.cone.vectors, self.mean[None]])
         cover = best_cover(self.mean, points, xlogx(points).sum(axis=1))
-        self.bound = min(self.bound, self.times * (cover.bound + entropy(self.mean)) + SOLVED)
+        bound = self.times * (cover.bound + entropy(self.mean)) + SOLVED  # rays are floats good to about 1e-13
+        self.bound = min(self.bound, bound)
         return np.asarray(cover.points / self.mean)
 
 
@@ -155,8 +149,7 @@ class Carried:
 
 
 def rows_for(cone: RatioCone, rows: Floats) -> Floats:
-    """Private rows of a level from those of another: each as steep as may be, and with its means nearer or further
-    apart."""
+    """Private rows of a level from those of another: as steep as may be, and with means nearer or further apart."""
     out = steepened(cone, rows)
     if cone.reads == "both" and cone.cap is None:
         out = np.concatenate([out, _spread(cone, cone.coordinates.unit(rows))])
@@ -195,10 +188,8 @@ def _mixed(cone: RatioCone, rows: Floats, flat: Floats) -> Floats:
 
 
 # --- all levels in one search -----------------------------------------------------------------------------------------
-# Worst cases are those of rows, whatever ε is, and Newton's method on the barrier takes its ratio row by row
-# (`barrier.Barrier.E`). On tables of ordinary size it is the calls that cost time, not the numbers in them, so that
-# twelve levels cost about as much as two: a turn of moves makes rows for all levels at once, and each begins from its
-# neighbours' rows too.
+# The barrier takes its ratio row by row (`Barrier.E`), and on tables of ordinary size it is the calls that cost time,
+# not the numbers in them: a turn of moves for twelve levels at once costs about as much as for two.
 
 
 ROWS = 80  # that one level begins a turn from, at least, where there is much to gain: most are strangers
@@ -229,8 +220,7 @@ class OneLevel(Generic[Aim]):
 
 
 def joinable(cone: RatioCone) -> bool:
-    """Whether levels of this set can be searched together: balls whose boundary is smooth, no cap, and secrets so few
-    that rows are moved under all pairs of them."""
+    """Whether levels can be searched together: smooth balls, no cap, secrets so few that all their pairs are kept."""
     count = len(cone.secrets)
     return smooth(cone) and count * (count - 1) <= cone.most and cone.cap is None
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from sfumato.tolerances import LEAST, UNIT
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Tolerances that several solvers share, each with its reason; what a search may try and how often stands with it.
+# --- tolerances that several solvers share, each with its reason; what a search may try and how often stands with it --
 
 
 SEALING = 1e-8  # nats left for the sealing of weights into integers, and what columns may miss of 1 before it
@@ -90,9 +89,8 @@ def log_sum_exp(values: Floats, axis: int = -1) -> Floats:
 
 
 # --- one repair for every search: as much of a constant law as makes a nearly private answer private, and no more -----
-# A law that ignores its input tells nothing, so it lies strictly inside every promise with ε > 0, and levels fall on
-# the way to it. Where the promise is linear in a row the share is known in closed form (`lifted`); where only the level
-# can be asked for it is found by trial (`least_share`).
+# A law that ignores its input lies strictly inside every promise with ε > 0, and levels fall on the way to it. The
+# share is known where the promise is linear in a row (`lifted`), else found by trial (`least_share`).
 
 
 FACTOR = 4.0  # between the shares that are tried first

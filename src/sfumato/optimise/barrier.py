@@ -280,9 +280,7 @@ class BallMover:
         self, barrier: Barrier, v: Floats, costs: Floats, slopes: Slopes, at: Ints, budget: Budget, most: float = 0.0
     ) -> Floats:
         """Newton's method from inside; once the row is nearly there its tangent is taken anew, which cannot lose.
-
-        It ends when no more than this share of the rows is left: they are private too, and the last take longest.
-        """
+        It ends with a share `most` of the rows left: they are private too, and the last take longest."""
         x, heat = self._inside(barrier, v), np.full(len(v), COLD)
         out, live, costs = x.v.copy(), np.arange(len(v)), costs.copy()
         for _ in range(STEPS):

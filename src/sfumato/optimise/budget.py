@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from sfumato.errors import InputError
 
 PASS, NUMBER = 6e-6, 3.5e-9  # seconds that one pass over an array costs, and each number in it: what numpy takes
-STAGE = 0.6  # of the time left, that a stage has where others follow: somewhat more than all of them together
+STAGE = 0.6  # of the time left, that a stage has where others follow and add to it: somewhat more than all these have
 PATIENCE = "SFUMATO_PATIENCE"  # environment: a factor for the seconds of default searches, 1 unless set
 Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
-
-
 Heard = Callable[[str, float, float, float], None]
 """The same, and the seconds left: for whoever shows it to people."""
 _HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
@@ -102,11 +100,7 @@ class Budget:
         return self.clock() >= self.deadline
 
     def part(self, share: float = STAGE, most: float = float("inf")) -> Budget:
-        """A stage that may take this share of what is left, and no more seconds than `most`.
-
-        `STAGE` is the one rule for stages of which each adds to what the last one found; what one does not need is left
-        to those that follow.
-        """
+        """A stage that may take this share of what is left, and no more seconds than `most`."""
         return Budget(min(self.deadline, self.clock() + min(share * self.left, most)), self.progress, self.clock)
 
     def less(self, seconds: float) -> Budget:

@@ -108,9 +108,8 @@ class Cuts:
 class Cap:
     """Level ≤ κ for any distribution: v_i ≤ K·v_j, K = e^κ, for numbers i and j of different secrets.
 
-    Cells that never occur count too. Those of a secret that occurs are means of its other cells, hence between them;
-    secrets that never occur share one number. A mechanism that reads the useful variable alone shows every number with
-    every secret.
+    Cells that never occur count too, as their `Coordinates` do: means lie between the cells that they are means of. A
+    mechanism that reads the useful variable alone shows every number with every secret.
     """
 
     K: float
@@ -215,11 +214,7 @@ class _OverSet:
 
 
 class RatioCone(_OverSet):
-    """ε-RLDP over a set: R₁·v_{s₁} ≤ E·R₂·v_{s₂} for all s₁ ≠ s₂ and conditionals that occur together in it.
-
-    For many secrets a grid of splits of the ball's budget finds the pairs that are worth an exact search: with the
-    greatest and least means of every secret at each node, all pairs are compared at once.
-    """
+    """ε-RLDP over a set: R₁·v_{s₁} ≤ E·R₂·v_{s₂} for all s₁ ≠ s₂ and conditionals that occur together in it."""
 
     NODES, MOST = 9, 12  # splits of the budget in the screen; pairs of a row to search exactly, or twice as many
     FINE, LAST = 33, 40  # the same where a row shall be private to the last pair
@@ -296,8 +291,8 @@ class RatioCone(_OverSet):
         return y, self.secrets[first], self.secrets[second]
 
     def screened(self, x: Floats) -> Floats:
-        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row; −∞ where two
-        are not compared. The splits are even in the angle, in which both sides are smooth."""
+        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row, over a grid
+        of splits of the budget, even in the angle, in which both sides are smooth; −∞ where two are not compared."""
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
         taken = self.within.budget * self.part  # type: ignore[attr-defined]
         spend(self.SCREENED, 2 * values.size * len(taken))
@@ -329,8 +324,7 @@ class BeliefCone(_OverSet):
         joint, self.halves = within.joint, (True, False) if below else (True,)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.ball = within if isinstance(within, ChiSquareBall) and within.radius > 0 else None
-        # secrets that never occur are alike, and share a number
-        self.secrets = np.concatenate([seen, empty[:1]]) if self.ball else seen
+        self.secrets = np.concatenate([seen, empty[:1]]) if self.ball else seen  # those that never occur are alike
         self.secrets = self.secrets if joint.secret.size > 1 else self.secrets[:0]
         self.fixed = None if self.ball else self._fixed()
 

@@ -1,7 +1,4 @@
-"""Cone programmes for Clarabel, put together from linear expressions; and programmes over laws, for either solver.
-
-Knows nothing of privacy.
-"""
+"""Cone programmes for Clarabel, and programmes over laws for either solver; it knows nothing of privacy."""
 
 from __future__ import annotations
 
@@ -133,21 +130,16 @@ def solved(solver: clarabel.DefaultSolver) -> ConicSolution:
     return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
 
 
-def proximal(
-    rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float, length: float = 1.0
-) -> tuple[Floats, float, Floats]:
-    """min w·y + T·r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j.
-
-    Prices are tried and judged by rows that come in: a few digits do.
-    """
+def proximal(rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float) -> tuple[Floats, float, Floats]:
+    """min w·y + r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j."""
     k, n = rows.shape
     spend(100 + 2.4 * k)
     spend(1, 0.6 * k * n**2 + 5 * n**3)
     programme, (row, column) = ConicProgramme(n + 1), np.indices((k, n + 1))
     entries = np.hstack([rows * weight, np.ones((k, 1))])
     programme.nonnegative(row.ravel(), column.ravel(), entries.ravel(), -gains)
-    cost, bend = np.append(weight - weight * centre / bold, length), np.append(weight / bold, 0.0)
-    found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend)
+    cost, bend = np.append(weight - weight * centre / bold, 1.0), np.append(weight / bold, 0.0)
+    found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend)  # prices are judged later: a few digits do
     return found.x[:n], float(found.x[n]), found.z
 
 
@@ -156,8 +148,6 @@ def _joined(terms: Terms) -> tuple[Ints, Floats]:
 
 
 # --- programmes over laws: distributions and numbers in boxes under linear rows, with a bound that trusts no solver ---
-# HiGHS, or Clarabel where cones are added, suggests. What is proved is the Lagrangian at its prices: over laws and
-# boxes it has a closed form, and it holds for any prices ≥ 0.
 
 
 class LawProgramme:
@@ -174,7 +164,6 @@ class LawProgramme:
 
     @property
     def size(self) -> int:
-        """How many variables there are."""
         return len(self.cost)
 
     @property
@@ -241,10 +230,7 @@ class LawProgramme:
         return self.bound(np.maximum(-solution.row_dual[self.rows - len(self.right) :], 0.0))
 
     def bound(self, prices: Floats) -> float:
-        """min c·x + prices·(A x − b) over laws and boxes, less what rounding took: below the optimum for prices ≥ 0.
-
-        A sum of k floats is off by at most k units of the sum of their sizes.
-        """
+        """min c·x + prices·(A x − b) over laws and boxes, less what rounding took: below the optimum for prices ≥ 0."""
         a = self.matrix
         reduced, sizes = self.cost + prices @ a, np.abs(self.cost) + prices @ abs(a)
         least, largest = np.full(self.rows - len(prices), np.inf), np.zeros(self.rows - len(prices))
@@ -254,5 +240,6 @@ class LawProgramme:
         boxed = np.minimum(reduced * self.low, reduced * self.high)[~law]
         reach = (sizes * np.maximum(np.abs(self.low), np.abs(self.high)))[~law]
         parts = 16 + len(least) + len(boxed) + int(np.bincount(a.indices, minlength=1).max())
+        # a sum of k floats is off by at most k units of the sum of their sizes
         lost = 2 * UNIT * parts * float(largest.sum() + reach.sum() + prices @ np.abs(self.right))
         return float(least.sum() + boxed.sum() - prices @ self.right) - lost

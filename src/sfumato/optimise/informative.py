@@ -1,7 +1,6 @@
 """The most informative mechanism under a promise, in stages: starts of every origin in one pool, then moves.
 
-Stages form a chain in which each takes the pool and adds to it, so none can lose. A stage that fails is left out and
-named. One that others follow has its part of the time that is left (`Budget.part`).
+Each stage takes the pool and adds to it, so none can lose. One that fails is left out and named.
 """
 
 from __future__ import annotations
@@ -108,8 +107,7 @@ class Chain:
             yield "seen", self._without_empty
             if alone:
                 yield "anything", self._anything
-        coarser = around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2
-        if coarser:
+        if around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2:
             yield "coarser", self._coarser
         if around and not empty and len(p) > 1 and (self.simplices or self.within.budget > 0):
             yield "product", self._products
@@ -167,11 +165,8 @@ class Chain:
         return below.coordinates.full(below.master.used()[0])
 
     def _without_empty(self) -> None:
-        """Rows for the secrets that occur, with what those that do not may answer.
-
-        The latter share one number of each row, of no mass. It may lie in an interval, and both ends go into the pool:
-        the master takes of each as much as makes the numbers of all rows sum to 1.
-        """
+        """Rows for the secrets that occur, with both ends of what those that do not may answer (`with_empty`): the
+        master takes of each as much as makes the numbers of all rows sum to 1."""
         joint, (S, U) = self.within.joint, self.within.joint.shape
         known = self.coordinates.full(self.master.points).reshape(-1, S, U)[:, self.seen]
         smaller = Joint.from_probabilities(joint.p[self.seen], n=joint.n)
@@ -367,8 +362,7 @@ def listable(within: Any, reads: str, budget: Budget) -> bool:
 
 
 def coarse_rows(within: Any, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
-    """Rows of the finest table with cells merged whose rows can be listed, spread over this one; None if there is no
-    such table."""
+    """Rows of the finest merged table whose rows can be listed, spread over this one; None without such a table."""
     joint = within.joint
     alone, S = int(np.count_nonzero(joint.p)), len(joint.p)
     while (alone := (alone - S) // 2) > S:
@@ -385,10 +379,7 @@ def widest(
     within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None,
     each: float = 0.0,
 ) -> tuple[Arrangement, Profile]:
-    """A layout for a table whose rows are not listed: two-level blocks under the profile that a relaxation likes.
-
-    `each` are the seconds that a secret with more than constants costs later.
-    """
+    """A layout where rows are not listed, under the profile that a relaxation likes; `each` as in `decoupled`."""
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most, budget.part())[0] if profile is None else profile
     return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen

@@ -152,12 +152,8 @@ def _tilted(programme: LawProgramme, q: Ints, alpha: float, tau: float, level: f
 
 
 # --- laws under sums of homogeneous power and entropy terms: solved by Clarabel, bounded by hand ----------------------
-#
-#     Σ_j f_j(x) ≤ limit   for sums of terms, beside the laws, boxes and rows of a `LawProgramme`
-#         power:    (κ u)^a / (v^b w^d)  with a = 1 + b + d      entropy:  u log(u / v)
-#
-# u, v, w are entries of x. The solver's duals only suggest: any tangents of the terms of a sum (each term is convex and
-# homogeneous) add up to a linear row that holds, and the bound is that of the rows:
+# The solver's duals only suggest: any tangents of the terms of a sum (each is convex and homogeneous) add up to a
+# linear row that holds beside those of the `LawProgramme`, and the bound is that of the rows:
 #
 #     (κu)^a v^{−b} w^{−d} ≥ a·A^{b/a} C^{d/a}·κu − b·A·v − d·C·w     for all A, C ≥ 0
 #     u log(u/v)           ≥ (1 + log A)·u − A·v                       for all A > 0
@@ -168,7 +164,7 @@ Tangents = list[tuple[Ints, Floats]]  # variables of every term of a sum, with t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PowerSum:
-    """Σ_j (κ u_j)^a v_j^{−b} w_j^{−d} ≤ 1. Indices into x."""
+    """Σ_j (κ u_j)^a v_j^{−b} w_j^{−d} ≤ 1, a = 1 + b + d; u, v, w are indices into x."""
 
     scale: float
     b: float
@@ -214,7 +210,7 @@ class PowerSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropySum:
-    """Σ_j u_j log(u_j / v_j) ≤ limit."""
+    """Σ_j u_j log(u_j / v_j) ≤ limit; methods are those of `PowerSum`."""
 
     limit: float
     u: Ints
@@ -231,16 +227,13 @@ class EntropySum:
         return [(self.u, 1 + np.log(slope)), (self.v, -slope)]
 
     def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
-        """One cone a term, t at least the term; returns the first rows."""
         one = np.ones(t.size)
         return conic.each(exponential, [(t, -one)], [(self.u, one)], [(self.v, one)])
 
     def priced(self, z: Floats, first: Ints) -> Tangents:
-        """The tangents that the duals of the cones suggest."""
         return self.tangent(np.maximum(z[first + 2], LEAST) / np.maximum(-z[first], LEAST))
 
     def touched(self, x: Floats, steepest: float) -> Tangents:
-        """The tangents at x."""
         return self.tangent(x[self.u] / x[self.v])
 
 
@@ -320,23 +313,18 @@ def sharpened(
 # --- the most informative channel under a limit on maximal leakage, and under local differential privacy --------------
 # I(X;Y) is convex in Q and a sum over outputs of a function homogeneous in the row, so an optimum mixes extreme rows:
 #
-#     maximal leakage   rows with max_x v_x = 1: subsets H, v = 1_H, worth P(H) log 1/P(H), total weight Σθ ≤ e^ℓ
+#     maximal leakage   vertices of [0, 1]^X, as max v = 1: subsets H, v = 1_H, worth P(H) log 1/P(H), Σθ ≤ e^ℓ
 #     ε-LDP             rows in {1, e^ε}^X: subsets again, worth Σ p_x v_x log(v_x / p·v)
 #
 # Either is a linear programme over subsets; both limits together are not of this form.
 
 
 LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
-
-
 ChannelLevel = Callable[[Floats], float]  # of a channel
 
 
 def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> LeakingChannel:
-    """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit.
-
-    Rows are θ·v with max v = 1, so v ∈ [0, 1]^X, a cube whose vertices are the indicators of subsets.
-    """
+    """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit."""
     rows = _subsets(p.size)
     return _mixture(p, rows, limit, level, np.ones(len(rows)), float(np.exp(limit)))
 

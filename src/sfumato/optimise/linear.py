@@ -59,7 +59,6 @@ class LinearProgramme:
 
     @property
     def rows(self) -> int:
-        """How many rows it has now."""
         return int(self.h.getNumRow())
 
     def option(self, name: str, value: bool | float | str) -> None:

@@ -172,8 +172,6 @@ def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
 
 
 # --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
-# All references climb together by multiplicative steps (two matrix products a round). A reference stays where its upper
-# bound falls below the best value. Newton's method finishes the most promising ones.
 
 
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
@@ -191,7 +189,7 @@ class WorstReference:
 def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> WorstReference:
     """max over x' of the saddle value with c = Q(·|x'), 0 < τ < 1. The channel must be positive.
 
-    Newton on the reference with the largest bound, until no bound exceeds the best value.
+    All climb together, then Newton on the reference with the largest bound, until none exceeds the best value.
     """
     n = channel.shape[1]
     p = np.full((n, n), 1 / n) if start is None else 0.999 * start + 0.001 / n

@@ -45,7 +45,6 @@ class InformationAim(Mixture):
         self.weights = np.ones(1)  # a mixture whatever happens to the programme
 
     def add(self, rows: Floats) -> None:
-        """Unit rows join the pool."""
         rows = self.coordinates.unit(rows)
         self.offer(rows, xlogx(rows) @ self.p)
         self.fresh = True
@@ -75,7 +74,6 @@ class InformationAim(Mixture):
         return found.optimal and float(np.abs(found.x @ self.points - 1.0).max()) < SEALING
 
     def used(self) -> tuple[Floats, Floats]:
-        """Rows in use and their weights."""
         on = self.weights > DUST
         return self.points[on], self.weights[on]
 
@@ -84,7 +82,6 @@ class InformationAim(Mixture):
         return np.argsort(-np.where(self.weights > DUST, np.inf, self.worth - self.points @ prices))[:count]
 
     def steer(self) -> Floats:
-        """New prices, and the rows from which moves begin."""
         if self.centre is None:
             rows, theta = self.used()
             self.centre = self.prices = self.p * (theta @ xlogx(rows))
@@ -115,8 +112,7 @@ class InformationAim(Mixture):
         return float(prices.sum() + (self.worth - self.points @ prices).max())
 
     def slopes(self, rows: Floats) -> Floats:
-        """The tangent of μ at unit rows, less the prices; entries below the floor count as it, so that zeros are not
-        final."""
+        """The tangent of μ at unit rows, less the prices; entries below the floor count as it: zeros are not final."""
         return np.asarray(self.p * np.log(np.maximum(rows, FLOOR)) - self.prices)
 
 
@@ -134,8 +130,7 @@ def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
 
 
 # --- moves: new private rows from any start, tangents of the aim maximised over the cone (docs/robust.md, section 6) --
-# What a row adds to the aim is convex and homogeneous, so a row that maximises its tangent at a row at hand cannot be
-# worse than that row: no step length is chosen, and any start will do.
+# A maximiser of the tangent cannot be worse than the row at hand: no step length is chosen, and any start will do.
 
 
 ROUNDS = 12  # of cuts: rows stopped early repair into worthless ones
@@ -151,8 +146,7 @@ def mover(cone: Cone) -> BallMover | CutMover:
 
 
 class CutMover:
-    """max c·x over private rows of mass 1, for many c, by linear programmes under one pool of cuts that all rows share;
-    each row keeps its basis within a call."""
+    """max c·x over private rows of mass 1, for many c, under cuts that all share; each keeps its basis in a call."""
 
     def __init__(self, cone: Cone) -> None:
         self.cone, self.n = cone, len(cone.coordinates.p)
@@ -255,8 +249,7 @@ Move = Callable[[Floats, Budget], Floats]
 
 
 class Tangents:
-    """The move that any cone allows: tangents of the aim, maximised over the cone, at rows of every origin or at given
-    ones."""
+    """The move that any cone allows: tangents of the aim, maximised over it, at rows of any origin or given ones."""
 
     def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
         self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
@@ -282,10 +275,9 @@ class _Trial:
 def improve(
     master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
 ) -> float:
-    """The move that had least time goes next; with every turn without gain it has less claim.
+    """The move that had least time goes next; a turn without gain lowers its claim, one without rows ends it.
 
-    It ends when `calm` turns of every move gained next to nothing, or with the time. A move that has no more rows is
-    left out.
+    It ends when `calm` turns of every move gained next to nothing, or with the time.
     """
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)

@@ -27,8 +27,7 @@ from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 
 
 def merged(joint: Joint, alone: int) -> tuple[Joint, Ints]:
-    """The `alone` commonest cells by themselves, the others of each secret in one: a coarse table, and the coarse cell
-    of every fine one."""
+    """The `alone` commonest cells, others of a secret in one: a coarse table, and the cell there of each fine one."""
     p = joint.p
     keep = np.zeros(p.size, bool)
     keep[np.argsort(-p.ravel(), kind="stable")[:alone]] = True
@@ -46,9 +45,8 @@ def merged(joint: Joint, alone: int) -> tuple[Joint, Ints]:
 # [a, K·a], so the extreme rows are those with b = a, all numbers 1 or K, and those with b = K·a: one secret at 1/K or
 # K, all others at 1.
 #
-# Simplices that enclose the conditionals of each secret, secrets compared with themselves too [000, Def. 3]: scale a
-# row until the least mean of all is 1. It is private iff the means of every secret lie in [1, E], which says nothing of
-# one secret to another: the rows are a product of polytopes, and the extreme ones products of their extreme points.
+# Simplices that enclose the conditionals of each secret, secrets compared with themselves too [000, Def. 3]: extreme
+# rows are products of the extreme points of every secret (docs/robust.md, sections 1 and 2).
 
 
 PRODUCTS = 100_000  # extreme rows that are listed at most: less than a second
@@ -98,9 +96,8 @@ class FreeRows:
 
 
 # --- rows of two-level blocks by price: the secrets of a row are tied by its mean alone, through a tangent of φ -------
-# The reduced gain of a row is Σ_s a_s(h_s) − φ(Σ_s z_s(h_s)), a_s = g_s − λ_s·h. As φ(z) ≥ (1 + log τ)z − τ for every
-# τ, the blocks that are best for a slope 1 + log τ are found secret by secret; exchanging one secret's block at a time
-# among all that were found then raises the reduced gain itself.
+# The blocks that are best for a slope 1 + log τ are found secret by secret (docs/robust.md, section 4); exchanging one
+# secret's block at a time among all that were found then raises the reduced gain Σ_s a_s − φ(Σ_s z_s) itself.
 
 
 SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
@@ -221,10 +218,7 @@ class Simplices:
         return np.concatenate(out)
 
     def extreme(self, s: int, E: float) -> Floats:
-        """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E}, few values (docs/robust.md, section 2).
-
-        Constants, two levels, or zeros, tops and one value between; points that are not extreme do no harm.
-        """
+        """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E} for few u: docs/robust.md, section 2."""
         L, k = self.least[s], self.least.shape[1]
         rest, sets = max(1.0 - float(L.sum()), 0.0), np.vstack([np.zeros(k), subsets(k), np.ones(k)])
         ends = np.array([[1.0], [E]]) * np.ones(k)
@@ -262,8 +256,7 @@ def best_over_simplices(within: Simplices, E: float) -> tuple[Floats, float] | N
     return q / q.sum(0), cover.bound + entropy(p)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The optimum at P̂ itself: H(U|S) + max I(S;Y), by the best channel from S and pieces of it for every useful value.
+# --- the optimum at P̂ itself: H(U|S) + max I(S;Y), by the best channel from S and pieces of it for every useful value -
 
 
 GRID = 4 * UNIT  # of places on [0, 1]: floats add its multiples without rounding

@@ -42,8 +42,7 @@ class Arrangement:
     def rows(self) -> Floats:
         """Q[y, s·|U| + u]; at most Σ_s (atoms of s − 1) + 1 rows."""
         length, index = self.cells()
-        blocks = [h[index[:, s]] for s, h in enumerate(self.heights)]
-        rows = length[:, None] * np.concatenate(blocks, axis=1)
+        rows = length[:, None] * np.concatenate([h[index[:, s]] for s, h in enumerate(self.heights)], axis=1)
         lost = rows.sum(axis=0) <= 0  # atoms too short to be told apart carried all of a column
         rows[:, lost] = length[:, None]
         return np.asarray(rows / rows.sum(axis=0))
@@ -72,12 +71,7 @@ CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own at
 
 
 def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400) -> Arrangement:
-    """Reorder atoms to raise −∫φ(Σ_s z_s), by coordinate descent on ∫(Σ_s z_s)².
-
-    With the others fixed, ∫(rest + z_s)² depends on the order of s only through Σ_i z_i ∫_{interval i} rest, because
-    ∫ z_s² does not; so many orders are scored at once from the running integral of the rest (ours).
-    Keeps the pass with the best true value.
-    """
+    """Reorder atoms to raise −∫φ(Σ_s z_s), by coordinate descent on ∫(Σ_s z_s)²: docs/robust.md, section 3 (ours)."""
     rng, z = np.random.default_rng(0), [h @ p[s] for s, h in enumerate(layout.heights)]
     knots = np.linspace(0.0, layout.total, CELLS + 1)
     spread = [float(w @ (x - w @ x / layout.total) ** 2) for w, x in zip(layout.lengths, z, strict=True)]
@@ -191,8 +185,7 @@ def decoupled(
             if not step and left.left <= took / max(i, 1):
                 break
             strands[s].at(total)
-            part = left.part(1.0 / (len(order) - i))
-            strands[s].advance(tolerance, turns, part)
+            strands[s].advance(tolerance, turns, left.part(1.0 / (len(order) - i)))
             took, done = budget.clock() - started, max(done, i + 1)
         value = float(np.log(total) + shares @ [s.value for s in strands])
         if layout is None or value > best:
@@ -232,8 +225,7 @@ WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays 
 
 
 def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
-    """Sets as runs of consecutive values in several circular orders, each of a mass near one that is asked for; and
-    single values, their complements."""
+    """Runs of values in several circular orders, each of a mass near one asked for; single values, and all but one."""
     k = len(q)
     out = [np.eye(k), 1.0 - np.eye(k)]
     for turn in range(max(2, WINDOWS // k)):
@@ -274,8 +266,7 @@ class Families:
 def two_level(families: Families, budget: Budget, *, rough: bool = False, each: float = 0.0) -> Arrangement:
     """The best two-level blocks found under a profile, their atoms ordered so that the total is level.
 
-    Where one secret dominates the total cannot be level, and rows are grouped by its block. rough=True does a part of
-    the work: enough to compare profiles. `each` are the seconds that a secret costs later.
+    Where one secret dominates it cannot be: rows are grouped by its block. rough=True: enough to compare profiles.
     """
     p, less = families.p, rough or families.wide
     more = {"tolerance": 1e-3, "rounds": 8, "steps": 3 if rough else 1} if less else {}
@@ -293,9 +284,8 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
 
 # --- rows grouped by the block of one dominating secret, whose height the other secrets cannot make level -------------
 # max Σ_s Σ_k Σ_h θ g_s(h) − Σ_k T_k φ(Z_k/T_k), θ[s, k, h] ≥ 0 with Σ_{k,h} θ h = 1 for every s and Σ_h θ[s, k, h] =
-# T_k: in group k the dominating secret has one block, so its weight there is T_k itself, and the others are decoupled
-# as in docs/robust.md, section 3. Jensen within each group makes this a bound for mixtures of these rows, and levelling
-# within groups nearly attains it. Tφ(Z/T) is the least Σ_τ t_τ φ(τ) with Σ t_τ = T and Σ t_τ τ = Z: columns.
+# T_k: in group k the dominating secret has one block, so its weight there is T_k itself (docs/robust.md, section 4).
+# Levelling groups nearly attains that value. Tφ(Z/T) is the least Σ_τ t_τ φ(τ) with Σ t_τ = T and Σ t_τ τ = Z: columns.
 
 
 LEVELS = 25  # τ of a group's first columns; the mean that it comes to have joins them

@@ -210,7 +210,7 @@ class TwoLevel:
         prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
         begin, top = np.concatenate([prefixes, self.sets]), -np.inf
         spend(60, begin.size)
-        order = np.argsort(-self._reduced(begin, y))
+        order = np.argsort(-self._priced(begin @ self.q, begin @ self.measure, begin @ y, y)[0].max(0))
         chosen, best = [begin[order[: max(BEAM, k)]]], begin[order[:BEAM]]
         while True:
             best, reached = self._exchanged(best, y)
@@ -219,9 +219,6 @@ class TwoLevel:
             if reached <= top:
                 return self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
             top = reached
-
-    def _reduced(self, sets: Floats, y: Floats) -> Floats:
-        return np.asarray(self._priced(sets @ self.q, sets @ self.measure, sets @ y, y)[0].max(0))
 
     def _priced(self, w: Floats, measure: Floats, inside: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
         """The reduced gain of sets of mass w with y(H) = inside, and their heights, [kind, …]."""
