@@ -1,8 +1,7 @@
 """Bounds on I(X;Y) over every mechanism that is private over a set of distributions, whatever its rows.
 
 `point` asks privacy at P̂ alone, `chain` looks at one secret at a time, `split` and `two values` let every pair of
-secrets share the slack in one way. Each is proved for all rows (docs/robust.md, section 14) by weak duality: whatever
-prices and multipliers a search ends at, the bound that they give holds.
+secrets share the slack in one way. Each is proved for all rows by weak duality (docs/robust.md, section 14).
 """
 
 from __future__ import annotations
@@ -49,10 +48,8 @@ def bound(
 ) -> Bound:
     """The least of what the routes prove for ε-privacy over an uncertainty set that contains P̂ = p[s, u].
 
-    Routes stop as soon as the bound is within `gap` of `value`. Secrets and cells that never occur are left out: I(X;Y)
-    at P̂ does not see them, and F without the distributions that put mass there is a smaller set, whose private
-    mechanisms include those of F. P̂ is in F, so `point`, H(U|S) + max I(S;Y) over channels that are ε-private at P̂
-    (docs/robust.md, section 7), bounds all others.
+    Routes stop as soon as the bound is within `gap` of `value`. What never occurs may be left out, and `point` is
+    H(U|S) + max I(S;Y) over channels that are ε-private at P̂, which is in F (docs/robust.md, sections 14 and 7).
     """
     live = p[p.sum(axis=1) > 0]
     live = live[:, live.sum(axis=0) > 0] / live.sum()
@@ -106,9 +103,8 @@ def about_secret(shares: Floats, epsilon: float) -> float:
 def _priced(shares: Floats, E: float) -> float:
     """I ≤ λ·P̂ + max(0, max over rows of (gain − λ·P̂v)/z) for any prices λ, because rows have Σθz = 1.
 
-    Secrets beyond the commonest have one price; then a row enters through the mass x that they hold at E, and x may as
-    well be any number in [0, rest]: a relaxation. At given prices what a row is worth, α/z + β − log z, is greatest at
-    z = −α. The prices are those of the best mixture with a few x.
+    Secrets beyond the commonest are one mass of which any part x is at E (docs/robust.md, section 14). At given prices
+    what a row is worth, α/z + β − log z, is greatest at z = −α. The prices are those of the best mixture with a few x.
     """
     few, rest, rise = shares[:LISTED], float(shares[LISTED:].sum()), E * float(np.log(E))
     sets = (np.arange(1 << len(few))[:, None] >> np.arange(len(few)) & 1).astype(float)

@@ -75,11 +75,8 @@ def curve(x: Floats, order: float) -> Floats:
 class PricingDual:
     """The scalar functions of items at their nodes: w, φ(w) and H, a side's constraint at the far end of its cell.
 
-    Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
-    at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
-    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. Multipliers are looked for with maxima over the nodes;
-    what is proved at the best of them (`proved`) has maxima over all w: H is concave and lies below its tangents at two
-    neighbouring nodes, φ is convex and lies below its chord.
+    The far end decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average (docs/robust.md, section 14, pricing). Multipliers
+    are looked for with maxima over the nodes; what is proved at the best of them (`proved`) has maxima over all w.
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
@@ -205,8 +202,7 @@ class PricingDual:
         new = np.column_stack([fresh[:, None] | (x[:, :2] == 0.0), fresh])
         x[fresh, 2] = (1.8 + np.log(self.mean[on, 0]) - float(self.q @ y) - self.price[on])[fresh]
         x[:, :2] = np.where(self.on[on], np.where(fresh[:, None], scale, np.maximum(x[:, :2], 1e-2 * scale)), 0.0)
-        radius = np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
-        return x, radius
+        return x, np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
 
     def losses(self, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,
@@ -255,8 +251,7 @@ class Planes:
     def next(self, f: Floats, g: Floats) -> Floats:
         """The next point, from value and slope at the last one."""
         g = g * self.scale * self.used
-        better = f < self.value
-        self.best, self.value = np.where(better[:, None], self.x, self.best), np.minimum(self.value, f)
+        self.best, self.value = np.where((f < self.value)[:, None], self.x, self.best), np.minimum(self.value, f)
         self.short = np.where(np.isnan(self.short), np.maximum(np.abs(g).sum(1), 1e-5), self.short)
         plane = np.column_stack([g, -np.ones(len(f))])
         self.normal = np.concatenate([self.normal, plane[:, None]], 1)
@@ -264,8 +259,7 @@ class Planes:
         self.right[:, 2] = self.value + self.short
         centre = self._centre(np.column_stack([self.best, self.value + self.short / 2]))
         self.short = np.maximum(0.3 * (self.value - centre[:, 3]), 1e-5 * (1.0 + np.abs(self.value)))
-        inside = np.asarray(np.isfinite(centre).all(1))
-        self.x = np.where(inside[:, None], centre[:, :3], self.best)
+        self.x = np.where(np.isfinite(centre).all(1, keepdims=True), centre[:, :3], self.best)
         self.x[:, :2] = np.maximum(self.x[:, :2], 0.0) * self.used[:, :2]
         return np.asarray(self.x * self.scale)
 

@@ -26,14 +26,13 @@ from sfumato.uncertainty.power_tilting import kappa
 # --- the worth of a block bounded over all rows, two-level or not, for any number of values ---------------------------
 # Blocks have a mean q·w in [c₁, c₂] and two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the
 # conditionals that spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or,
-# for some ϰ > 0, w ≤ L + 1/ϰ and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For
-# fixed ϰ each is one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
+# for some ϰ > 0, w ≤ L + 1/ϰ and Σ q h(x) ≥ k (docs/robust.md, section 14); the second is its mirror image.
 
 
 RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL = -1.0  # for ρ: beyond the last cell
-INWARD = 1e-9  # relative
+INWARD = 1e-9  # of a budget, by which it is made smaller: rounding leaves every law inside F
 SEARCHED = 600  # passes for the masses of an order that has no closed form
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
@@ -41,11 +40,8 @@ CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: a
 
 
 class Block:
-    """One secret with shares q > 0, and what T(D) may be on either side, as a set of laws whose secrets share nothing.
-
-    Conditionals with divergences D_s occur together in a ball iff Σ_s P̂_s T(D_s) ≤ T(B), its budget, for every order
-    (uncertainty/power_tilting.py). Budgets are made smaller by INWARD, so that rounding leaves every law inside F.
-    """
+    """One secret with shares q > 0 and what T(D) may be on either side, as a set of laws whose secrets share nothing:
+    parts of T(B) ≥ Σ_s P̂_s T(D_s), for every order (uncertainty/power_tilting.py)."""
 
     budget = 0.0
 
@@ -84,8 +80,7 @@ class Block:
             low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
         top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
         bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
-        wide = 1.0 + 1e-9  # rounding, outward
-        return np.maximum(bottom - 1e-9, 0.0), np.minimum(top, mean[:, 1:] / self.q) * wide
+        return np.maximum(bottom - 1e-9, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + 1e-9)  # rounded outward
 
     def _cells(self, items: Items, i: int, side: int, asked: Queries) -> Items:
         """An item with every cell of a side that it did not look at, all ϰ that a row may need: none below k/|L − c|,
@@ -113,11 +108,9 @@ class Block:
         tree: Items | None = None,
     ) -> tuple[Floats, Items]:
         """Upper bounds on Σ q(φ(w) − (y + tilt)·w), one per query, and the items whose greatest they are; those below
-        `floor` need not be good.
+        `floor` need not be good. By branch and bound: a part is bounded by its own dual and by that of the whole.
 
-        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, in a value of w or in
-        the mean. A part is bounded by its own dual and by that of the whole. `tree` are items to go on from, of other
-        prices or of a wider set: a lower l or a higher L with the same means.
+        `tree` are items to go on from, of other prices or of a wider set: a lower l or a higher L with the same means.
         """
         start = self._begun(asked) if tree is None else self._boxed(tree, asked)
         every = self._valued(replace(start, value=np.full(len(start.value), np.inf)), y, asked, floor)
@@ -198,10 +191,9 @@ def _halved(items: Items, side: Ints) -> Items:
 
 
 # --- prices: those that suit one family alone may be worth nothing in another, so they are fitted to all at once ------
-# A proximal bundle over blocks that are met on the way: two-level ones, and those that climbs from them reach. A table
-# of what any block may be worth is made for the prices that are left in the end. The programme's own y are a degenerate
-# vertex at which other blocks are worth far more, so the bundle is begun at y = 1 + Σ_h θ_h φ(h), what each value
-# tells; the 1 makes r about −1/T, as the total asks for.
+# A proximal bundle over blocks that are met on the way, then a table (docs/robust.md, section 14). The programme's y
+# are a degenerate vertex at which other blocks are worth far more, so the bundle is begun at y = 1 + Σ_h θ_h φ(h), what
+# each value tells; the 1 makes r about −1/T, as the total asks for.
 
 
 SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
@@ -347,11 +339,8 @@ ACCURATE = 1e-6  # digits asked of the solver: a block that is a little outside 
 
 
 class Climb:
-    """Blocks with m ≥ a and M ≤ E·a, where a = 1, or where the mean is 1.
-
-    The worth Σ q(φ(w) − y·w) is convex, so the block that is best for its tangent is worth at least as much: a cone
-    programme a step, M ≤ L being Σ q (t + L − w)^κ t^{1−κ} ≥ (1 + κk)t for some t = 1/ϰ ≥ 0 (docs/robust.md, 14).
-    """
+    """Blocks with m ≥ a and M ≤ E·a, where a = 1, or where the mean is 1, by a cone programme a step: M ≤ L iff
+    Σ q (t + L − w)^κ t^{1−κ} ≥ (1 + κk)t for some t = 1/ϰ ≥ 0 (docs/robust.md, section 14)."""
 
     def __init__(self, block: Block, E: float, scaled: bool) -> None:
         self.q, n, order, programme = block.q, len(block.q), block.order, ConicProgramme()

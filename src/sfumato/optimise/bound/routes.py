@@ -1,5 +1,4 @@
-"""The routes to a bound: one secret at a time (chain), or every pair of secrets sharing the slack in one way (split),
-where rows are a product over secrets again; with two useful values all extreme rows of a split are listed."""
+"""The routes to a bound: chain, split, where rows are a product over secrets again, and split for two useful values."""
 
 from __future__ import annotations
 
@@ -24,9 +23,8 @@ MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its
 class Detail:
     """I(U;Y|s) over rows with M(v; k) ≤ ρ·m(v; k), ρ = E²: one secret, any number of values.
 
-    A row has, up to scale, m ≥ 1 and M ≤ ρ. Scaled to w = v/c, c = q·v, I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w) for any
-    prices y, and c·Σ q(φ(w) − y·w) = Σ q(φ(v) − y·v) − φ(c), where φ(c) ≥ (1 + log c*)c − c* for every c*. Prices are
-    shifted until the supremum is about 0: then little is lost by dividing by c, of which only a block is known.
+    I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w), w = v/(q·v), for any prices y, which are shifted until the supremum is about
+    0; it is bounded in blocks of c = q·v (docs/robust.md, section 14, chain).
     """
 
     def __init__(self, block: Block, ratio: float, budget: Budget) -> None:
@@ -55,10 +53,7 @@ class Detail:
 
 
 class ChainRule:
-    """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s).
-
-    Budgets (b, 0) and (0, b) occur in F, so M_s(b) ≤ E·c_{s'} ≤ E²·m_s(b) for any other secret s', c its mean under P̂.
-    """
+    """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s) (docs/robust.md, section 14, chain)."""
 
     def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, about: float, budget: Budget) -> None:
         """`about` bounds max I(S;Y)."""
@@ -204,13 +199,10 @@ def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
 
 
 def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> float:
-    """The bound where no secret has more than two values; ∞ where it does not apply.
+    """The bound where no secret has more than two values; ∞ where it does not apply (docs/robust.md, section 14).
 
-    Blocks of two values are two-level ones: lo + d·1_u, d ≥ 0, needs lo ≥ 0, lo + d·r₋ ≥ floor, lo + d·r₊ ≤ roof, a
-    polygon whose corners are the two constants and either the steepest, or 0 off u with d = roof/r₊ and d = floor/r₋
-    (docs/robust.md, section 5).
-    The total of a row is compared with the tangent of φ at a τ of its own for each interval of t and each strip of the
-    largest secret's mean: about what the total is there, the other secrets being half way between their floor and roof.
+    Each interval of t and strip of the largest secret's mean has its own τ, about what the total is there, the other
+    secrets being half way between their floor and roof. Blocks are two-level: their corners are listed (section 5).
     min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family and strip: r ≥ Σ q(φ(h) − (y +
     log τ)·h) for its rows h, and τ + Σ P̂_s r_s ≤ 0 where one r is s0's own. Any y prove Σλ + max(0, price)/z, λ =
     P̂(y − 1) and z ≥ 1/E, so the interior method, which ends sooner than the simplex method, will do.

@@ -96,8 +96,7 @@ def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
                 raise InputError(f"the weight of target {name!r} must be a number, zero or more, got {weight!r}.")
         if not any(target.values()):
             raise InputError("a target needs a weight above zero.")
-        parts = [w * goal(joint, name, reads).cost for name, w in target.items() if w]
-        return Goal(coordinates, np.asarray(sum(parts)))
+        return Goal(coordinates, np.asarray(sum(w * goal(joint, k, reads).cost for k, w in target.items() if w)))
     if isinstance(target, str):
         return Goal(coordinates, _mean_square(_named(target, at, joint.shape[1], reads)))
     return Goal(coordinates, _given(target, at, joint.shape, reads))

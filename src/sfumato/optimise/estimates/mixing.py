@@ -185,10 +185,9 @@ class Estimates:
 
 
 # --- the equivalence theorem: what no private mechanism can go below --------------------------------------------------
-# Let J be any design's information (Jp = 1), f = tr(CJ⁻¹) − pᵀCp, M = J⁻¹CJ⁻¹, and λ any prices. With D = Σλ + max over
-# private unit rows of (vᵀMv − λ·v), less pᵀCp, every private design has an error f* ≥ f²/D: Cauchy–Schwarz along J*,
-# and Σ θ*v* = 1. The maximum of a convex function over a cone is bounded from above on boxes of its own axes y = e·v,
-# where y² ≤ (l + h)y − lh, under cuts of the cone; boxes are halved where that chord is furthest off.
+# Every private design has an error f* ≥ f²/D, with D = Σλ + max over private unit rows of (vᵀMv − λ·v), less pᵀCp, for
+# any prices λ and any design's f and M (docs/comparing.md). The maximum of a convex function over a cone is bounded
+# above on boxes of its own axes y = e·v, where y² ≤ (l + h)y − lh; boxes are halved where that chord is furthest off.
 
 
 CLOSE = 2e-3  # of the error: a proof as tight as this ends the search
@@ -226,16 +225,14 @@ class _Boxes:
     """Upper bounds of vᵀMv − λ·v over private unit rows."""
 
     def __init__(self, cone: RatioCone, slope: Floats, prices: Floats, budget: Budget) -> None:
-        self.cone, self.budget = cone, budget
-        self.p, self.n = cone.coordinates.p, len(prices)
+        self.cone, self.budget, self.p, self.n = cone, budget, cone.coordinates.p, len(prices)
         scale = 1 / np.sqrt(self.p + 1e-2 / self.n)  # about the size of entries; any scale is right
         still = scale * self.p / np.linalg.norm(scale * self.p)  # along it unit rows do not differ
         off = np.eye(self.n) - np.outer(still, still)
         curve, axes = np.linalg.eigh(off @ (scale[:, None] * slope * scale) @ off)
         keep = curve > DUST * curve[-1]  # what is below is rounding, which SLACK covers
         self.curve, self.axes = curve[keep], (axes[:, keep] / scale[:, None]).T  # y = axes · (v − 1)
-        self.flat = -float(slope.sum())
-        self.linear = 2 * slope.sum(1) - prices
+        self.flat, self.linear = -float(slope.sum()), 2 * slope.sum(1) - prices
         self.lp = LinearProgramme(
             np.zeros(self.n + len(self.curve)), np.append(np.zeros(self.n), np.full(len(self.curve), -INFINITY)),
             np.full(self.n + len(self.curve), INFINITY), maximise=True, warm=True,

@@ -43,10 +43,8 @@ def searched(
     within: UncertaintySet, epsilon: float, goal: Goal, reads: str = "both", budget: Budget = FREE,
     known: Sequence[Floats] = (), at_most: float | None = None,
 ) -> PreciseRows | None:
-    """The best mixture found within the time; None where not even one mixture fits into it.
-
-    `known` are private rows over the coordinates that join the pool.
-    """
+    """The best mixture found within the time, None where not even one fits into it; `known` private rows over the
+    coordinates join the pool."""
     begun = _Begun(within, epsilon, goal, reads, budget, known, at_most)
     if not begun.mixed:
         return None
@@ -65,8 +63,7 @@ def searched_along(
     """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
     as this one allows them; None where levels are not searched together, or time is too short.
 
-    `known` are the rows of designs from which the whole table can be estimated, one for each level. `once` is as in
-    `Together.run`.
+    `known` are rows from which the whole table can be estimated, one design for each level; `once`: `Together.run`.
     """
     begun: list[_Begun] = []
     for i, epsilon in enumerate(epsilons):

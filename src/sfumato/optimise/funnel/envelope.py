@@ -30,19 +30,14 @@ class Slice:
         self.lp.at_most(rows)
 
     def best(self, cost: Floats, low: Floats, high: Floats) -> tuple[Floats | None, float]:
-        """A maximiser v, if there is one, and an upper bound of cost·v by weak duality, whatever the solver's status.
-
-        Any prices ≥ 0 of the rows give a bound, so the solver is trusted for none of it. A slice that it calls empty is
-        dropped only if its ray is a Farkas certificate; else the bound without rows stands and there is no point.
-        """
+        """A maximiser v, if there is one, and an upper bound of cost·v by weak duality, whatever the solver's status: a
+        slice that it calls empty is dropped only on a Farkas certificate, else the bound without rows stands."""
         self.lp.cost(cost)
         self.lp.within(low, high)
         solution = self.lp.solve()
         if solution.infeasible:
-            without = self.bound(cost, np.zeros(len(self.rows)), low, high)
-            return None, -np.inf if self._empty(low, high) else without
-        price = np.maximum(0.0, solution.row_dual[1:])
-        return solution.x[: self.size], self.bound(cost, price, low, high)
+            return None, -np.inf if self._empty(low, high) else self.bound(cost, np.zeros(len(self.rows)), low, high)
+        return solution.x[: self.size], self.bound(cost, np.maximum(0.0, solution.row_dual[1:]), low, high)
 
     def bound(self, cost: Floats, price: Floats, low: Floats, high: Floats) -> float:
         """max cost·v ≤ max (cost − price·A)·v over the box and Σv = 1, plus what floating point may have lost.
@@ -50,12 +45,11 @@ class Slice:
         The reduced costs are sums of at most m + 1 products and the last sum has at most n + 1 terms, so half-units of
         (m + n) times the sum of absolute values cover both, and as much again covers the rounding of A itself.
         """
-        reduced = cost - price @ self.rows
         aside = float(np.maximum(0.0, -(price @ self.side)).sum())
         size = np.abs(cost) + price @ np.abs(self.rows)
         extra = float((price @ np.abs(self.side)).sum())
         lost = 4.0 * (sum(self.rows.shape) + 8) * UNIT * (float(size.max(initial=0.0)) + extra)
-        return knapsack(reduced, low, high) + aside + lost
+        return knapsack(cost - price @ self.rows, low, high) + aside + lost
 
     def _empty(self, low: Floats, high: Floats) -> bool:
         """Whether the solver's dual ray is a proof that the slice is empty: max −(y·A)v < 0 for some y ≥ 0."""
@@ -77,8 +71,7 @@ def knapsack(cost: Floats, low: Floats, high: Floats) -> float:
     if left < -DUST or float(room.sum()) < left - DUST:
         return -np.inf
     before = np.concatenate([[0.0], np.cumsum(room)[:-1]])
-    fill = np.clip(left - before, 0.0, room)
-    return float(cost @ low + cost[order] @ fill)
+    return float(cost @ low + cost[order] @ np.clip(left - before, 0.0, room))
 
 
 def chords(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -95,11 +88,7 @@ def _tidy(point: Floats) -> Floats:
 
 
 class Branches:
-    """max f(v) − λ·v over a slice by branch and bound, for fixed prices λ.
-
-    v log v ≤ its chord on [l, u], so every box is a linear programme whose dual bounds it; the box with the greatest
-    bound is split at the coordinate whose chord is furthest above.
-    """
+    """max f(v) − λ·v over a slice by branch and bound, for fixed prices λ: v log v ≤ its chord, so a box is an LP."""
 
     def __init__(self, piece: Slice, prices: Floats, goal: float) -> None:
         self.piece, self.prices, self.goal = piece, prices, goal
@@ -122,7 +111,7 @@ class Branches:
             heapq.heappush(self.heap, (-bound, next(self.ticks), point, low, high))
 
     def split(self) -> None:
-        """Halve the box with the greatest bound."""
+        """The box with the greatest bound in two, at the coordinate whose chord is furthest above."""
         _, _, point, low, high = heapq.heappop(self.heap)
         slope, offset = chords(low, high)
         x = int((slope * point + offset - xlogy(point, point)).argmax())
@@ -134,10 +123,7 @@ class Branches:
             self.visit(least, np.minimum(most, 1.0 - (least.sum() - least)))
 
     def run(self, high: Floats, budget: Budget, enough: int) -> float:
-        """Until the bound is no greater than the goal, or enough points are found, or the time is up: a proved bound.
-
-        `high` must hold over the whole slice.
-        """
+        """A proved bound, when it meets the goal, enough points are found or time ends; `high` must bound the slice."""
         self.visit(np.zeros(self.piece.size), high)
         while self.heap and -self.heap[0][0] > max(self.goal, self.best + DUST):
             if budget.over or len(self.found) >= enough:
@@ -152,8 +138,7 @@ class Branches:
 def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Cover:
     """max Σ_y α_y f(v_y), f(v) = Σ v log v, over mixtures Σ α_y v_y = mean of points of {v ≥ 0, Σv = 1, A v ≤ 0}.
 
-    For any prices λ and any δ ≥ max f(v) − λ·v over the polytope, λ·mean + δ is a bound (Σ mean = 1). Local search
-    finds columns; when it dries up, branch and bound either finds more or proves δ ≤ gap.
+    For any prices λ and any δ ≥ max f(v) − λ·v over the polytope, λ·mean + δ is a bound (Σ mean = 1).
     """
     piece, random, size = Slice(rows, extra), np.random.default_rng(0), len(mean)
     corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
@@ -207,6 +192,5 @@ def _searched(
 
 
 def _improving(prices: Floats, points: Floats) -> Floats:
-    reduced = xlogy(points, points).sum(axis=1) - points @ prices
-    better = points[reduced > REPAIRED]
+    better = points[xlogy(points, points).sum(axis=1) - points @ prices > REPAIRED]
     return np.unique(better.round(13), axis=0) if len(better) else better

@@ -1,7 +1,6 @@
 """The funnel in posterior form: a mechanism on X is a way to write p_X as a mixture of posteriors from a cone.
 
-I(X;Y) = H(X) + Σ_y α_y f(v_y) with α_y = P(y), v_y = P(X|y) and f(v) = Σ v log v convex, so posteriors may be split
-until they are extreme [001, Thm 3]: the optimum is a linear programme over extreme rays, or columns of one.
+I(X;Y) = H(X) + Σ_y α_y f(v_y) with α_y = P(y), v_y = P(X|y), f(v) = Σ v log v [001, Thm 3] (docs/funnel.md).
 """
 
 from __future__ import annotations
@@ -62,12 +61,9 @@ def likelihood(p: Floats) -> Floats:
 
 
 def independence_rows(p: Floats) -> Floats:
-    """Rows E with E v = 0 iff g_s·v = 1 for every s: the output says nothing about S.
-
-    Entries that are rounding noise are zero; leaving out a condition relaxes the problem, so bounds stay valid.
-    """
+    """Rows E with E v = 0 iff g_s·v = 1 for every s: the output says nothing about S."""
     rows = likelihood(p) - 1.0
-    return np.where(np.abs(rows) > DUST, rows, 0.0)
+    return np.where(np.abs(rows) > DUST, rows, 0.0)  # rounding noise: to leave out a condition relaxes the problem
 
 
 def lip_rows(p: Floats, epsilon: float) -> Floats:
@@ -107,12 +103,9 @@ def _best(
     return repaired(optimum(column, rows(p, epsilon), budget, extra=extra, gap=gap), column, epsilon, leaks)
 
 
-best_lip = partial(_best, lip_rows, lambda given, q: np.abs(given - q), 0)
-"""e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p."""
-best_pml = partial(_best, pml_rows, lambda given, q: given - q, 0)
-"""P(y|s) ≤ e^ε P(y) at p."""
-best_ldp = partial(_best, ldp_rows, lambda given, _: np.ptp(given, axis=1), 1)
-"""P(y|s) ≤ e^ε P(y|s') at p."""
+best_lip = partial(_best, lip_rows, lambda given, q: np.abs(given - q), 0)  # e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p
+best_pml = partial(_best, pml_rows, lambda given, q: given - q, 0)  # P(y|s) ≤ e^ε P(y) at p
+best_ldp = partial(_best, ldp_rows, lambda given, _: np.ptp(given, axis=1), 1)  # P(y|s) ≤ e^ε P(y|s') at p
 
 
 def enumerated(
@@ -125,8 +118,7 @@ def enumerated(
     """
     live, keep = _occurring(p, extra)
     flat = None if equalities is None else equalities[:, keep]
-    rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), budget=budget)
-    points = rays[:, : len(live)]
+    points = extreme_rays(rows[:, keep], flat, dimension=len(keep), budget=budget)[:, : len(live)]
     mass = points.sum(axis=1)
     points = np.concatenate([points[mass > EMPTY] / mass[mass > EMPTY, None], p[None, live]])
     cover = best_cover(p[live], points, xlogx(points).sum(axis=1))
@@ -190,10 +182,8 @@ def as_matrix(cover: Cover) -> Floats:
 
 
 # --- the best mechanism that reads S too under P(y|s) ≤ E·P(y): pointwise maximal leakage -----------------------------
-# I(S,U;Y) = I(S;Y) + I(U;Y|S). Y may tell U in full once S is given, and no ratio changes by it (`told_in_full`): best
-# is H(U|S) + max I(S;Y).
-# For the response, posteriors of S lie in {q : 0 ≤ q_s ≤ E·p_s, Σq = 1}, and I(S;Y) is the mean of D(q‖p), convex in q:
-# extreme points suffice, at which all secrets but one are at 0 or at E·p_s. D(q‖p) = Σ q log(q/p) ≤ log E.
+# Best is H(U|S) + max I(S;Y) (`told_in_full`), over mixtures of posteriors q of S in {0 ≤ q_s ≤ E·p_s, Σq = 1}: extreme
+# points, at which all secrets but one are at 0 or at E·p_s (docs/pml.md, what is proved).
 
 
 FILLINGS = 64  # for each of many secrets: orders in which secrets are raised until nothing is left
@@ -302,8 +292,7 @@ def _deficit(logits: Floats, prices: Floats, rate: float, g: Floats, secret: Flo
     v = np.exp(logits - logits.max())
     v /= v.sum()
     ratio = np.maximum(g @ v, LEAST)
-    posterior = secret * ratio
-    value = float(xlogx(v).sum() - rate * (posterior @ np.log(ratio)) - prices @ v)
+    value = float(xlogx(v).sum() - rate * ((secret * ratio) @ np.log(ratio)) - prices @ v)
     slope = np.log(np.maximum(v, LEAST)) + 1.0 - rate * ((secret * (np.log(ratio) + 1.0)) @ g) - prices
     return -value, -np.asarray(v * (slope - float(v @ slope)))
 

@@ -107,10 +107,8 @@ def _best(p: Floats, done: Sequence[Floats], j: int, rows: Sequence[Floats]) -> 
 
 
 def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mechanisms:
-    """Q^j in turn, each ε^j-LIP for the law of (S, X^j) given any x^J and the outputs y^K of earlier k ∉ J [errata].
-
-    Valid by the chain rule: P(y|s,x^J)/P(y|x^J) = Π_{j∉J} P(y^j|s,x^J,y^K)/P(y^j|x^J,y^K), each within e^{±ε^j}.
-    """
+    """Q^j in turn, each ε^j-LIP for the law of (S, X^j) given any x^J and the outputs y^K of earlier k ∉ J [errata]:
+    valid by the sequential theorem (docs/funnel.md)."""
     done = [np.ones((1, size)) for size in p.shape[1:]]  # those to come always say the same
     for j in order:
         done[j] = _best(p, done, j, [shift_rows(t, t.sum(axis=2), budgets[j]) for t, _ in _views(p, done, j)])
@@ -118,17 +116,12 @@ def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mec
 
 
 def improved(p: Floats, mechanisms: Sequence[Floats], j: int, epsilon: float) -> Floats:
-    """The best Q^j for the other mechanisms as they are, under the true ε-SRLIP of the product [ours].
-
-    With the others fixed, every condition e^{−ε} ≤ P(y|s,x^J)/P(y|x^J) ≤ e^ε with j ∉ J is linear in Q^j(y^j|·),
-    those with j ∈ J do not contain Q^j, and I(X;Y) = const + I(X^j;Y^j|Y^others): again extreme rows and an LP.
-    """
+    """The best Q^j for the other mechanisms as they are, under the true ε-SRLIP of the product [ours]: extreme rows and
+    an LP by the block theorem (docs/funnel.md)."""
     return _best(p, mechanisms, j, [shift_rows(t, prior, epsilon) for t, prior in _views(p, mechanisms, j)])
 
 
-def ascent(
-    p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level, budget: Budget = FREE
-) -> ProductMechanism:
+def ascent(p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level, budget: Budget) -> ProductMechanism:
     """Improve one attribute after another until a whole round adds next to nothing; never worse, always valid."""
     best = product(p, mechanisms, level)
     while True:  # each round but the last adds RISE, and H(X) limits what can be added
@@ -155,11 +148,8 @@ def mixed_to_level(p: Floats, mechanisms: Sequence[Floats], epsilon: float, leve
 def best_product(
     p: Floats, epsilon: float, level: Level, *, starts: int = 4, budget: Budget = FREE
 ) -> ProductMechanism:
-    """A product mechanism with high I(X;Y) whose true SRLIP level is at most ε.
-
-    Starts: the sequential construction with the budget shared equally, and given to one attribute each; every start
-    is improved by block ascent, which moves budget between attributes by itself, so no split has to be guessed.
-    """
+    """A product mechanism with high I(X;Y) and a true SRLIP level of at most ε: block ascent, which moves budget
+    between attributes by itself, from sequential constructions with the budget shared equally, and mostly for one."""
     p = p / p.sum()
     count = p.ndim - 1
     rest = (1.0 - FAVOURED) * epsilon / max(1, count - 1)

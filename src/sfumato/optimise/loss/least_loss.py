@@ -51,17 +51,14 @@ def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
         mean = problem.conditional[seen]
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
-    ends = float(problem.distance.min()), float(problem.distance.max())
-    robust = problem.utility_radius > 0.0
-    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends if robust else None, own)
+    ends = (float(problem.distance.min()), float(problem.distance.max())) if problem.utility_radius > 0.0 else None
+    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
 
 
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
 
 
-def cells(
-    conic: ConicProgramme, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats
-) -> Prices:
+def cells(conic: ConicProgramme, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats) -> Prices:
     """l ≤ r·(Σ_u p √x)², x = l/r + ν + Σ values·Q ≥ 0; p[k, u], columns and values [k, u, terms]. The price of x: k
     enters the first row of a cone with +share and the second with −share."""
     pair, cell = (x.ravel() for x in np.indices(p.shape))
@@ -302,12 +299,9 @@ def best_constant(problem: LossProblem) -> LeastLoss:
 
 
 def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, budget: Budget = FREE) -> LeastLoss:
-    """Cones for the pairs of secrets that need them: most constraints of a large table are slack.
+    """Cones for the pairs of secrets that need them, then cuts where prices prove too little (docs/distortion.md).
 
-    All pairs hold with the slack split in halves (2|Y||S| sides, cheap and nearly right); those that the answer breaks,
-    or nearly, get the exact cone in the next, larger programme. Each is a relaxation, so each of them proves a bound.
-    Now and then (about one small table in a hundred at n = 15,000) two secrets weigh so differently that prices are
-    good to a few digits only, while the mechanism is right: cuts from the same members of F prove more.
+    Others hold with the slack split in halves. Each programme is a relaxation, so each of them proves a bound.
     """
     pairs, most = all_pairs(problem.outputs, len(problem.p)), float(np.exp(problem.epsilon)) * (1.0 - NEARLY)
     exact = np.full(len(pairs[0]), problem.privacy_radius <= 0.0)

@@ -71,12 +71,10 @@ class LossProblem:
 
     @cached_property
     def privacy_radius(self) -> float:
-        """Radius of the set that privacy must hold over."""
         return radius_of(self.within)
 
     @cached_property
     def utility_radius(self) -> float:
-        """Radius of the set that the loss is the worst of."""
         return radius_of(self.judged)
 
     @property

@@ -25,6 +25,7 @@ from sfumato.optimise.loss.problem import FloorProgramme
 from sfumato.tolerances import SUMS_TO_ONE, UNIT
 from sfumato.uncertainty.sets import UncertaintySet
 
+TOLERANCE = 1e-8  # of the least ε, relative, and of the least information
 LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
 ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
 
@@ -44,8 +45,7 @@ class Sources:
 
     @staticmethod
     def of(given: Any) -> Sources:
-        """An array of distributions (or their convex hull: the same here [003, Lemma 2]), or the marginals on U of a
-        set."""
+        """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
         if isinstance(given, Sources):
             return given
         if hasattr(given, "joint") and hasattr(given, "support"):
@@ -88,9 +88,7 @@ class Settled:
     members: Floats
 
 
-def against(
-    sources: Sources, respond: Callable[[Floats], Response], enough: Callable[[float, float], bool]
-) -> Settled:
+def against(sources: Sources, respond: Callable[[Floats], Response], enough: Callable[[float, float], bool]) -> Settled:
     """The best answer to every source: respond(members) answers those met so far, the last of them new.
 
     Members are all that enters, so every answer is one to a relaxation, and its bound holds for the whole set. It ends
@@ -133,8 +131,7 @@ class MemberRows:
 def least_distortion(sources: Sources, distance: Floats, epsilon: float) -> Settled:
     """min_Q max_P E d at this ε."""
     (xs, ys), e = distance.shape, float(np.exp(epsilon))
-    ends = float(distance.min()), float(distance.max())
-    programme = FloorProgramme(np.eye(xs), e, np.zeros((ys, xs)), ends)
+    programme = FloorProgramme(np.eye(xs), e, np.zeros((ys, xs)), (float(distance.min()), float(distance.max())))
     rows = MemberRows(programme, lambda p: programme.loss(p * distance.T))
 
     def respond(members: Floats) -> Response:
@@ -158,9 +155,7 @@ def private(q: Floats, e: float) -> Floats:
     return np.repeat(q.mean(axis=1)[:, None], q.shape[1], axis=1) if found is None else found
 
 
-def least_epsilon_for(
-    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8
-) -> tuple[float, Floats]:
+def least_epsilon_for(sources: Sources, distance: Floats, budget: float) -> tuple[float, Floats]:
     """The ε below which nothing meets the budget, and a Q that does; by certified answers, as close as these get."""
 
     def tried(epsilon: float) -> tuple[float, float, Floats]:
@@ -169,7 +164,7 @@ def least_epsilon_for(
         sources = replace(sources, members=found.members)
         return found.value, found.bound, found.made
 
-    low, q = bisected(tried, budget, tolerance)
+    low, q = bisected(tried, budget, TOLERANCE)
     if q is None:
         raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
     return low, q
@@ -200,9 +195,7 @@ def bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[floa
     return low, made
 
 
-# --- the Hamming distance, exactly [003; errata]: with D_i = 1 − Q(i|i),
-# e^{ε*} = min { 1 + (M − 1 − ΣD_j)/min_i D_i : D ∈ [0,1]^M, P·D ≤ budget for all P, ΣD ≤ M − 1 }. Read the other way it
-# is linear: the least max_P P·D at a level has (e^ε − 1)·min D + ΣD ≥ M − 1 -------------------------------------------
+# --- the Hamming distance, exactly [003; errata], with D_i = 1 − Q(i|i): docs/distortion.md, the other way round ------
 
 
 def attaining(levels: Floats, epsilon: float) -> Floats:
@@ -250,11 +243,8 @@ def loss_at(p: Floats, e: float) -> float:
 
 
 def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, float]:
-    """A mechanism of level ε*, for any set of sources, and a proved bound: from below, as Newton would.
-
-    At a level that is too small the mixture of sources that proves the least loss needs a greater one, and nothing
-    below that one meets the budget; the last of them is ε*.
-    """
+    """A mechanism of level ε*, for any set of sources, and a proved bound: from below, as Newton would, each time to
+    the level that the mixture which proves the least loss at the last one needs: nothing below it meets the budget."""
     e, found = 1.0, _least_losses(sources, 0.0)
     while found.value > budget + DUST:
         needed = level_at(found.source, budget)
@@ -338,8 +328,7 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     """min_Q I(p; Q) + Σ_k λ_k (E_k d − budget) from below, for any p in conv 𝒫, r > 0, λ ≥ 0 (Berger's dual).
 
     Σ p_x log α_x − log max_y Σ_x p_x α_x e^{−β_x(y)} − budget Σλ, with β_x(y) = Σ_k λ_k P^k_x d(x,y)/p_x and
-    α_x = 1/Σ_y r_y e^{−β_x(y)}.
-    Letters with p_x = 0 carry no information and pay their least distortion.
+    α_x = 1/Σ_y r_y e^{−β_x(y)}. Letters with p_x = 0 carry no information and pay their least distortion.
     """
     loss = (weights @ members)[:, None] * distance  # [x, y]
     live = p > 0.0
@@ -355,7 +344,7 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     return inform + idle - budget * float(weights.sum())
 
 
-def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8) -> Settled:
+def mutual_leakage(sources: Sources, distance: Floats, budget: float) -> Settled:
     """The saddle point: a mechanism within the budget, max_P I(P; Q) in nats, and the mixture that proves the bound."""
 
     def respond(members: Floats) -> Response:
@@ -365,4 +354,4 @@ def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, toleran
         low = max(0.0, rate_bound(p, r, lose, members, distance, budget))
         return q, (rel_entr(q, r[:, None]).sum(axis=0), lost(q, distance)), low, p
 
-    return against(sources, respond, lambda value, low: value - low <= tolerance * max(1.0, value))
+    return against(sources, respond, lambda value, low: value - low <= TOLERANCE * max(1.0, value))
