@@ -1,8 +1,6 @@
 """What `auto` aims at, the best estimates or the most information, and what estimates from a release will be worth.
 
-Bits and estimates are different things. An output may stand for one useful value with each secret: it says much about
-a record to somebody who knows the distribution, and little about the distribution to somebody who does not. Whoever
-reads a release wants estimates, so that they are what is aimed at when nobody says; bits are the aim of the papers.
+Bits are the aim of the papers; whoever reads a release wants estimates, another thing (docs/choosing.md, "By numbers").
 """
 
 from __future__ import annotations
@@ -92,10 +90,7 @@ class Closed:
 
 
 def _best_closed(task: Task) -> Draft | None:
-    """The closed form with the least mean of variances, each in units of the least of its own; None if none is finite.
-
-    SRR loses the secret where |U| is near e^ε + 1 (docs/choosing.md); its error is then infinite, and it is not taken.
-    """
+    """The closed form with the least `Closed.mean`, None if none is finite: SRR's may not be (docs/choosing.md)."""
     closed = Closed.of(task)
     if not (means := closed.means):
         return None
@@ -195,8 +190,7 @@ class Foreseen(Framed):
 
 
 def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = None) -> Foreseen:
-    """What will be known of each column and of the whole table from n released rows that follow a joint (by default
-    the design distribution, and as many rows as it was counted from)."""
+    """What n rows (as many as counted) that follow a joint (that of the design) tell of each column and the table."""
     joint = mechanism.joint if joint is None else joint
     if joint is None:
         raise InputError("the mechanism does not carry its design distribution: say which joint the rows will follow.")
@@ -214,8 +208,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
 def errors_of(mechanism: Mechanism, joint: Joint) -> tuple[dict[str, float], dict[str, float]]:
     """n times the mean variance of each part, ∞ where nothing is known of it; and the same of untouched rows."""
     untouched = untouched_errors(joint, mechanism.reads)
-    closed = closed_errors(mechanism.law, joint, mechanism.reads)
-    if closed is not None:
+    if (closed := closed_errors(mechanism.law, joint, mechanism.reads)) is not None:
         return closed, untouched
     goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
@@ -273,8 +266,7 @@ def _by_column(joint: Joint, errors: Mapping[str, float]) -> dict[str, float]:
 
 
 def worth_of_one(mechanism: Mechanism, joint: Joint) -> float:
-    """The share of the rows that one mechanism is worth for a column: the harmonic mean over the columns, so that
-    variances in units of those without protection are averaged."""
+    """The share of the rows it is worth for a column: the harmonic mean, so that relative variances are averaged."""
     errors, plain = errors_of(mechanism, joint)
     times = [max(e / plain[k], 1.0) for k, e in errors.items() if k not in WHOLE and plain[k] > 0]
     return 1 / float(np.mean(times)) if times else 1.0

@@ -85,11 +85,9 @@ class Design:
         return titled(repr(self), tabled([told]), tabled(self.certificate.records()), notes)
 
     def __repr__(self) -> str:
-        limits = f"bound {self._limit(self.bound)}, ceiling {self._limit(self.ceiling)}"
-        return (
-            f"<Design {self.method}: value {near(self.value, SHORT)}, {limits} {self.unit}; "
-            f"ε = {self.epsilon:g} proved at {at_most(self.certificate.level, LEVEL)}>"
-        )
+        told = f"value {near(self.value, SHORT)}, bound {self._limit(self.bound)}, ceiling {self._limit(self.ceiling)}"
+        proved = f"ε = {self.epsilon:g} proved at {at_most(self.certificate.level, LEVEL)}"
+        return f"<Design {self.method}: {told} {self.unit}; {proved}>"
 
     def _limit(self, x: float) -> str:
         """A limit on the side on which it holds: below what is minimised, above what is maximised."""
@@ -186,8 +184,7 @@ class Draft:
 
 def silent(task: Task, method: str, bound: float | None = None) -> Draft:
     """The answer at ε = 0."""
-    law = Constant(task.rows, task.joint.useful.size)
-    return Draft(law, method, bound, ("ε = 0: the output ignores the input",))
+    return Draft(Constant(task.rows, task.joint.useful.size), method, bound, ("ε = 0: the output ignores the input",))
 
 
 def listed_rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
@@ -255,10 +252,7 @@ def curve_seconds(points: int, seconds: float) -> float:
 def along(
     tasks: Sequence[Task], one: Callable[[Task, Budget, Known | None], tuple[Draft, Known | None]], seconds: float
 ) -> Iterator[Draft]:
-    """Drafts at increasing ε, each with what the one before it found.
-
-    `seconds` are those of a design alone. What a point leaves of its time is for those after it.
-    """
+    """Drafts at increasing ε, each with what the one before found and left of its time; `seconds`: of one alone."""
     whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
     for i, task in enumerate(tasks):
         budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST * seconds)
@@ -277,8 +271,7 @@ SHARING = ("ballopt", "precise")  # methods whose searches at several ε share w
 def register(name: str, designer: Designer, *, replace: bool = False) -> None:
     """Make `designer(task, **options) -> Draft` a method by this name: for design, auto's rivals and compare.
 
-    A draft is a suggestion in floats. What it becomes is sealed, and certified for the claim of the task, as every
-    other: a designer that keeps no promise makes no mechanism. Keyword-only parameters are the method's options.
+    Drafts are sealed and certified for the task's claim as all others. Keyword-only parameters are its options.
     """
     from sfumato.designers.choose import methods
 

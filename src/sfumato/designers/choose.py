@@ -53,16 +53,14 @@ def design(
     A joint stands for the ball of all distributions that a χ² test at 95 % would not reject by its counts.
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂), 'pml' (no belief about the
     secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
-    sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
-    estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
-    to what is proved to be out of reach) and aim: 'estimates' (the default, also called 'either': the least errors of
-    the whole table, the secret and each useful column), 'closed' (the same among closed forms, at once) or
-    'information' (the most bits). d.unit says what d.value is. The funnel methods (lip, ldp, srlip, srlip-paper,
-    mi-funnel) imply their notion and read the useful variable alone.
+    sees the secret; the funnel methods (lip, ldp, srlip, srlip-paper, mi-funnel) imply it and their notion.
+    recoverable=True (or a share of the answers) makes sure that the whole distribution can be estimated. Other options
+    go to the designer; those of 'auto' are time_limit, gap (relative, to what is proved to be out of reach) and aim:
+    'estimates' or 'either' (the default: the least errors of the whole table, the secret and each useful column),
+    'closed' (the same among closed forms, at once) or 'information' (the most bits). d.unit says what d.value is.
 
-    at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
-    who knows the person's useful value. With at_most=epsilon it is the first promise too: the design is then made for
-    `Anything`, at an even weighting of the labels unless `within` is such a set already, and its file holds no counts.
+    at_most=κ is a second promise: a level up to κ for any distribution (docs/promises.md). With at_most=epsilon the
+    design is for `Anything`, at an even weighting of the labels unless `within` is such a set, and holds no counts.
     releases=k with budget=B takes the κ with which k such releases of the same people stay within B nats for any
     distribution, what noisy design counts cost included: levels for any distribution add up.
     """
@@ -87,9 +85,7 @@ def design(
     return finished(task, draft, started)
 
 
-def _implied(
-    method: str, notion: str, reads: str, recoverable: bool, options: dict[str, Any]
-) -> tuple[str, str, str]:
+def _implied(method: str, notion: str, reads: str, recoverable: bool, options: dict[str, Any]) -> tuple[str, str, str]:
     """The method, the notion and what is read, where some of them say the others."""
     if method in _FUNNEL:
         if recoverable:
@@ -121,8 +117,7 @@ def _planned(
         beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
         raise InputError(
             f"{releases} releases within {with_unit(f'{budget:g}', 'nat')}{beside} leave {each:.6g} for "
-            f"each, less than ε = {epsilon:g}."
-            " Plan fewer releases, a larger budget, or a smaller ε."
+            f"each, less than ε = {epsilon:g}. Plan fewer releases, a larger budget, or a smaller ε."
         )
     return each
 
@@ -276,8 +271,7 @@ def designs(
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         if (drafts := _sharing(tasks, method, options)) is not None:
             return _bounded(list(_settled(tasks, drafts)))
-    common: dict[str, Any] = {"notion": notion, "reads": reads, "at_most": at_most}
-    return tuple(design(within, x, method, **common, **options) for x in listed)
+    return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
 
 
 def _sharing(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Iterator[Draft] | None:

@@ -42,8 +42,7 @@ def reachable(within: UncertaintySet) -> tuple[Floats, Floats]:
 
 
 def single_values(spikes: tuple[Floats, Floats], epsilon: ArrayLike) -> Floats:
-    """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U), at each of some levels and given what is
-    `reachable`: over F, the tighter rule for IR too (ours)."""
+    """t for rows 1 + t·1{u = u₀} common to all secrets over F, at some levels: GRR on U, IR's tight rule (ours)."""
     (low, high), level = spikes, np.asarray(epsilon, float)
     if len(low) < 2:
         return np.full(level.shape, np.inf)
@@ -143,13 +142,9 @@ def strength(task: Task) -> float:
 
 
 def grr(task: Task) -> Draft:
-    """Generalised randomised response over what the mechanism reads [000, (56)], calibrated in closed form.
-
-    Over F the level is log(1 + t·max P(u|s)) when the secret is read, and max (1 + tR₁)/(1 + tR₂) when it is not.
-    """
+    """Generalised randomised response over what the mechanism reads [000, (56)], of the `strength` that is allowed."""
     t = strength(task)
-    law = grr_response(task.rows, task.joint.useful.size, t)
-    return Draft(law, "grr", details={"strength": math.log1p(t)})
+    return Draft(grr_response(task.rows, task.joint.useful.size, t), "grr", details={"strength": math.log1p(t)})
 
 
 # --- secret randomised response ---------------------------------------------------------------------------------------
@@ -167,9 +162,8 @@ def srr_response(rows: int, useful: int, alpha: float) -> Law:
 def srr(task: Task, *, fit: bool = False) -> Draft:
     """Secret randomised response: lies about S cost 1, lies about U within the same S cost e^{−ε} [000, Def. 4].
 
-    Ratios reach e^{2ε} only between inputs with the same secret, so the level is ε for any F [000, Prop. 3].
-    With fit=True the parameter grows until the level over this F is ε. For LDP it is ε/2; under LIP, ε as it stands
-    (ε-RLDP implies ε-LIP).
+    Ratios reach e^{2ε} only between inputs with the same secret, so the level is ε for any F [000, Prop. 3], also under
+    LIP (ε-RLDP implies it); for LDP the parameter is ε/2. With fit=True it grows until the level over this F is ε.
     """
     if task.reads != "both":
         raise InputError("srr reads the secret; ask for reads='both', or use grr or ir with reads='useful'.")
@@ -202,18 +196,14 @@ def sue(task: Task) -> Draft:
     """Symmetric unary encoding: on = √r / (√r + 1), off = 1 − on, with r = 1 + t the ratio a bit may carry."""
     ratio = 1 + subsets(task)
     on = 1.0 if math.isinf(ratio) else math.sqrt(ratio) / (math.sqrt(ratio) + 1)
-    return _bits(task, "sue", on, 1 - on, ratio)
+    return Draft(Unary(task.rows, task.joint.useful.size, on, 1 - on), "sue", details={"strength": math.log(ratio)})
 
 
 def oue(task: Task) -> Draft:
     """Optimised unary encoding: on = ½, off = 1 / (r + 1) [001, (30)], with r = 1 + t the ratio a bit may carry."""
     ratio = 1 + subsets(task)
-    return _bits(task, "oue", 0.5, 1 / (ratio + 1), ratio)
-
-
-def _bits(task: Task, method: str, on: float, off: float, ratio: float) -> Draft:
-    law = Unary(task.rows, task.joint.useful.size, on, off)
-    return Draft(law, method, details={"strength": math.log(ratio)})
+    law = Unary(task.rows, task.joint.useful.size, 0.5, 1 / (ratio + 1))
+    return Draft(law, "oue", details={"strength": math.log(ratio)})
 
 
 # --- conditional reporting, the truth or a draw as if S were another secret -------------------------------------------
@@ -269,11 +259,10 @@ SHARE = 0.05  # of the answers, when none is given
 
 
 def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
-    """The design with probability 1 − λ, else GRR, and the output says which (ours).
+    """The design with probability 1 − λ, else GRR, and the output says which (ours; docs/robust.md, section 9).
 
-    Every row of the mixture is a row of one of the two, up to a factor, so the level is the greater of the two: both
-    are designed for ε. GRR is a multiple of the identity plus a constant, so it has full rank, and so has the mixture
-    (SRR has not when e^ε = |U| − 1). Information mixes linearly: the cost is λ·(value − value of GRR).
+    GRR is a multiple of the identity plus a constant, so it has full rank, and so has the mixture (SRR has not when
+    e^ε = |U| − 1). The cost is λ·(value − value of GRR).
     """
     if not 0 < share < 1:
         raise InputError(f"recoverable takes True or a share of answers between 0 and 1, got {share!r}.")

@@ -39,11 +39,8 @@ def distortion(
 ) -> Draft:
     """Least E d(U, Y) under ε-privacy of S [002, (7)–(10)]: utility and privacy each at P̂ or over the ball.
 
-    distance is 'squared', 'absolute', 'hamming', a matrix d[u, y] or a function; values= are the numbers that useful
-    values stand for. outputs= is a list of numbers, the number of points of an even grid, 'chosen', or the useful
-    values. robust_privacy=False claims privacy at P̂ alone; over Anything it holds whatever the distribution. The value
-    is that of the sealed mechanism: at P̂, or the worst over the set with robust_utility=True. The bound holds for
-    every mechanism with these outputs.
+    Options: docs/distortion.md. The value is that of the sealed mechanism, at P̂ or (robust_utility=True) the worst over
+    the set; the bound holds for every mechanism with these outputs.
     """
     _check(task, robust_privacy, engine, tolerance, outputs)
     chosen, robust = isinstance(outputs, str), (robust_privacy, robust_utility)
@@ -117,8 +114,7 @@ def _chosen(
 ) -> Distance:
     """Outputs where they are cheapest: from a finer grid, moved to the mean or median of what they stand for.
 
-    Moving an output changes no probability, so privacy is untouched and the distortion falls; then the mechanism is
-    designed again for the moved outputs together with the useful values.
+    Moving changes no probability: privacy stays, distortion falls. Then it is designed again, with the useful values.
     """
     if measure.name not in NUMERIC or measure.values is None:
         chosen = option("--outputs chosen", "outputs='chosen'")
@@ -135,8 +131,7 @@ def _chosen(
 def _apart(own: Floats, moved: Floats) -> Floats:
     """The useful values, and moved points that are apart from them and from each other.
 
-    Two outputs in nearly the same place would share one column's information between them and leave a mechanism that
-    can hardly be inverted, for a gain of at most the square of their distance.
+    Two in nearly one place would share a column's information: hard to invert, for a gain of at most their distance².
     """
     room = LEAST_APART * float(np.ptp(own))
     points = list(own)
@@ -173,11 +168,10 @@ def leakage(
 ) -> Draft:
     """The least expected distortion with L_{α,β} ≤ ε, and L ≤ ℓ for every (α, β, ℓ) in `also` (ours).
 
-    e^{((α−1)β/α)·L} is convex in the channel, so limits are convex sets: finitely many power cones (docs/leakage.md).
-    `distance` is "hamming" or a matrix d[x, y] (or d[u, y], whatever the secret). about="secret" limits what is
-    told about S through p(s, x) at P̂, for every p(s). utility="information" maximises I(X;Y) instead, where that is
-    tractable: orders (∞, 1) or (∞, ∞) alone, up to 16 inputs. `value` is the distortion of the sealed mechanism (or its
-    information), `bound` what no mechanism within the limits can pass.
+    Limits are convex sets: finitely many power cones (docs/leakage.md). `distance` is "hamming" or a matrix d[x, y] (or
+    d[u, y], whatever the secret). about="secret" limits what is told about S through p(s, x) at P̂, for every p(s).
+    utility="information" maximises I(X;Y) instead, under order (∞, 1) or (∞, ∞) alone, up to 16 inputs. `value` is that
+    of the sealed mechanism, `bound` what no mechanism within the limits can pass.
     """
     limits = [_limit(alpha, beta, task.epsilon), *(_limit(*one) for one in also)]
     if about not in ABOUT:
@@ -230,7 +224,6 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: An
     cost = (prior[:, None] * d[:, used]).T
 
     def score(mechanism: Mechanism) -> float:
-        """The expected distortion."""
         assert mechanism.matrix is not None
         return float((mechanism.matrix * cost).sum())
 
@@ -258,7 +251,5 @@ def _information(task: Task, limits: list[LeakageLimit], about: str, distance: A
     return Draft(Table(channel, task.rows), "leakage", best.bound, score=lambda m: information(m, task.joint).both)
 
 
-_INFORMATION = {
-    (math.inf, 1.0): (under_maximal_leakage, MaximalLeakage()), (math.inf, math.inf): (under_ldp, LDP()),
-}
+_INFORMATION = {(math.inf, 1.0): (under_maximal_leakage, MaximalLeakage()), (math.inf, math.inf): (under_ldp, LDP())}
 _UTILITIES = {"distortion": _distortion, "information": _information}

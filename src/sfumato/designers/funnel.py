@@ -1,8 +1,4 @@
-"""lip, ldp, pml, mi-funnel and srlip: the most informative mechanism under a promise about S, mostly on X alone.
-
-At a known distribution, over a χ² ball, and for several attributes also against those who know some of them; perfect
-privacy where ε = 0.
-"""
+"""lip, ldp, pml, mi-funnel and srlip: the most informative mechanism under a promise about S, mostly on X alone."""
 
 from __future__ import annotations
 
@@ -65,20 +61,13 @@ def robust_or_known(task: Task, method: str) -> bool:
 
 
 def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
-    """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3].
-
-    Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
-    χ² ball: the engine's rows, and cuts at the worst distributions. ε = 0 asks for an output independent of S.
-    """
+    """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3] (docs/funnel.md)."""
     cone = partial(BeliefCone, task.within, reads="useful", below=True)
     return _funnel(task, "lip", cone, BeliefCone.MARGIN, best_lip, Budget.of(time_limit), gap)
 
 
 def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
-    """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LDP about S [001, Thm 2, by a shorter way].
-
-    The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
-    """
+    """The same under ε-LDP about S [001, Thm 2, by a shorter way]: rays in a dimensions, not vertices in a² − a."""
     cone = partial(RatioCone, task.within, reads="useful")
     return _funnel(task, "ldp", cone, SEALING, best_ldp, Budget.of(time_limit), gap)
 
@@ -87,8 +76,7 @@ def _funnel(
     task: Task, method: str, cone: Callable[..., Cone], margin: float, best: Callable[..., Funnel], budget: Budget,
     gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
-    """The best at P̂, whose bound is for every mechanism that reads X alone; or over the ball, where `cone` at a margin
-    above ε is the cone at ε itself."""
+    """The best at P̂, whose bound is for every mechanism that reads X alone; or `_over_ball`."""
     if robust_or_known(task, method) or task.at_most is not None:
         def known(budget: Budget) -> tuple[Floats, float]:
             found = best(task.joint.p, task.epsilon, budget)
@@ -103,10 +91,9 @@ def _funnel(
 
 
 def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
-    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by local ascent. A baseline.
+    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by local ascent: a baseline, not a global optimum.
 
-    The funnel of Makhdoumi et al. 2014 and Ding and Sadeghi 2019. The promise is about the average: single outputs may
-    tell S outright. The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
+    The funnel of Makhdoumi et al. 2014 and Ding and Sadeghi 2019: a promise about the average (docs/funnel.md).
     """
     p = _known(task, "mi-funnel")
     if task.epsilon == 0.0:
@@ -125,10 +112,8 @@ def pml(
 ) -> Draft:
     """The mechanism that keeps the most I(input; Y) at P̂ while no output raises a belief by more than e^ε [ours].
 
-    At a known distribution the optimum is a linear programme: H(U|S) + max I(S;Y) for mechanisms that read both, the
-    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these and from those
-    of `starts`, mechanisms for the same table under any promise. `working` are seconds of work instead of a time
-    limit, whatever else the machine does.
+    At a known distribution it is a linear programme (docs/pml.md); over a χ² ball rows are searched from its own and
+    those of `starts`, mechanisms for the same table under any promise. `working` are seconds of work, not of time.
     """
     budget = Budget.of(time_limit or LIMIT / 2) if working is None else Budget.of_work(working)
     cone, joint = partial(BeliefCone, task.within, reads=task.reads), task.joint
@@ -194,11 +179,7 @@ def independent_rows(joint: Joint) -> list[Vector]:
 
 
 def independent_weights(q: Floats, basis: list[Vector], smear: float) -> tuple[Ints | None, int]:
-    """Integer weights near a perfectly private mechanism whose rows all lie in the lattice; None if one is negative.
-
-    The lattice holds the constant row, so all rows but one are moved to lattice points nearby and the last is what
-    remains of 2^bits; a smear of the constant law keeps weights that should be 0 from falling below.
-    """
+    """Integer weights near Q with rows in the lattice (docs/funnel.md, ε = 0), and their bits; None if one is < 0."""
     q = q[q.max(axis=1) > GHOST]
     q = q / q.sum(axis=0)
     q = (1 - smear) * q + smear / len(q)
@@ -272,9 +253,8 @@ def srlip(
 ) -> Draft:
     """High I(X;Y) under ε-SRLIP for X = (x¹, …, x^m), the columns of the useful variable [001, Def. 3; design ours].
 
-    A product of mechanisms by block ascent from several budget splits; and, where the alphabet allows it, one
-    mechanism on all attributes, whose bound holds for every product too. The better of the two is sealed and its
-    level certified over every J and x^J. joint=True or False asks for or forbids the second.
+    The better of a product, by block ascent from several splits, and one mechanism on all attributes, whose bound holds
+    for every product too (docs/funnel.md, Several attributes). joint=True or False asks for or forbids the second.
     """
     p = _known(task, "srlip").reshape(-1, *attributes(task.joint))
     if p.ndim == 2 and task.epsilon == 0.0:
@@ -298,11 +278,7 @@ def srlip(
 
 
 def srlip_paper(task: Task) -> Draft:
-    """The paper's product with the budget split equally, for comparison [001, Thm 4 (false)].
-
-    Its claim is what the paper promises; its certificate is the true level. When that exceeds the claim, `release` and
-    `verify` refuse the mechanism.
-    """
+    """The paper's product, ε split equally [001, Thm 4 (false)]: `release` refuses it if its true level is above ε."""
     p = _known(task, "srlip-paper").reshape(-1, *attributes(task.joint))
     found = paper_product(p, task.epsilon, product_level)
     for margin in (0.0, 2.0**-46, 2.0**-40):
@@ -310,8 +286,7 @@ def srlip_paper(task: Task) -> Draft:
         proof = certificate(_sealed(task, sealed), wider=False)
         if proof.holds:
             break
-    verdict = "keeps" if proof.holds else "BREAKS"
-    true = at_most(proof.level)
+    verdict, true = "keeps" if proof.holds else "BREAKS", at_most(proof.level)
     note = f"the paper's composition {verdict} its promise: claimed ε ≤ {task.epsilon:g}, true level {true}"
     return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
 

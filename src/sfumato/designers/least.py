@@ -82,8 +82,7 @@ class LeastEpsilon:
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        kind = self.source_class
-        named = "" if kind is None else f" {CLASSES[kind]}."
+        named = f" {CLASSES[kind]}." if (kind := self.source_class) else ""
         needed, proved = at_most(self.epsilon), at_least(self.bound)
         return f"Distortion {self.budget:g} needs ε = {needed} (proved: at least {proved}).{named}"
 
@@ -171,10 +170,8 @@ def _sealed(
 ) -> LeastEpsilon:
     """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
     q, measure = measure.seen(q)
-    bare = Mechanism(
-        Table(q, 1).rounded(None, 0.0), Alphabet.named("secret", 1), useful, "useful", "hamming",
-        answers=measure.answers,
-    )
+    law, secret = Table(q, 1).rounded(None, 0.0), Alphabet.named("secret", 1)
+    bare = Mechanism(law, secret, useful, "useful", "hamming", answers=measure.answers)
     level = certificate(bare, Claim("ldp", 0.0), wider=False).level
     if math.isinf(level):
         bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + 1e-9))
@@ -242,10 +239,7 @@ def tradeoff(
     outputs: Any = None, robust_privacy: bool = True, robust_utility: bool = False, reads: str = "both",
     tolerance: float = 1e-4,
 ) -> Tradeoff:
-    """The curve of least distortion at many ε, without sealing each point: values and proved bounds.
-
-    Each point has a thread of its own, as Clarabel works without the interpreter's lock.
-    """
+    """The curve of least distortion at many ε, without sealing each point: values and proved bounds."""
     if not isinstance(within, ChiSquareBall | Exactly):
         kind = getattr(within, "kind", type(within).__name__)
         raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a set of kind {kind!r}.")
@@ -260,6 +254,6 @@ def tradeoff(
         found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
         return found.value * scale, found.bound * scale
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Clarabel works without the interpreter's lock
         value, bound = np.array(list(pool.map(ends, points.tolist()))).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

@@ -43,10 +43,8 @@ def precise(
     whole table, the secret and every useful column (variances relative to the best found for each, so that none is
     ruined; d.value is then the root mean square of these ratios), weights of the first three as a mapping, weights of
     the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays identified. d.value is the
-    root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this
-    promise has a smaller one. Ordinary protocols, of the useful variable alone or with the secret, calibrated to the
-    same promise, compete as whole designs. `working` are seconds of work instead of a time limit, whatever else the
-    machine does.
+    root mean square standard error at as many rows as were counted; no mechanism with this promise is below d.bound.
+    Ordinary protocols at the same promise compete as whole designs. `working` are seconds of work, not of time.
     """
     work = Budget.of_work(patience() * SECONDS if working is None else working, progress)
     return Estimated.of(task, target).made(work if time_limit is None else Budget.of(time_limit, progress))[0]
@@ -56,10 +54,10 @@ def precise_along(
     tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None, bounded: bool = True,
     starts: Sequence[Mechanism] = (), once: float | None = None,
 ) -> Iterator[Draft]:
-    """The same at increasing ε: one search for all levels where the set allows it, else each begun with the rows of the
-    one before. bounded=False proves no bound but the error of the untouched table. `starts` are designs for the whole
-    table at the same ε, with which a search for another target begins; `once` is the gain of a turn of moves, in parts
-    of the error, below which it is a level's last: without it two in a row may gain little."""
+    """The same at increasing ε: in one search where the set allows it, else each begun with the rows of the one before.
+
+    bounded=False proves no bound but the error of the untouched table. `starts` are designs for the whole table at the
+    same ε, with which a search for another target begins; `once` is as in `Together.run`, in parts of the error."""
     asked = [Estimated.of(task, target) for task in tasks]
     first, task = asked[0], tasks[0]
     seconds = (seconds_of(task) if first.name == "each" else patience() * SECONDS) if working is None else working
@@ -173,8 +171,7 @@ class Estimated:
     def _best(
         self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: Any
     ) -> Draft:
-        """The best of the private rows that were found and of the protocols, by the error of the aim; `asked` says
-        whether a proof that little more is possible was asked for."""
+        """The best of the rows found and of the protocols, by the error of the aim; `asked`: whether a proof was."""
         task, full = self.task, [q if self.task.reads == "useful" else aim.coordinates.full(q) for q in rows]
         tables = [Table(np.asarray(q / q.sum(0)), task.rows) for q in full]
         laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
@@ -210,8 +207,7 @@ class Estimated:
         return True
 
     def _protocols(self, aim: Goal, useful: bool) -> Iterator[tuple[float, Law, str, str]]:
-        """(error, law, name, reads) of the ordinary protocols at the same promise, as far as they can be listed; those
-        of the useful variable alone where nothing else is asked for."""
+        """(error, law, name, reads) of protocols at the same promise that can be listed; `useful`: of U alone too."""
         measured = {"both": aim} if self.task.reads == "both" else {}
         for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
             asked = self.task.with_reads(reads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,9 +46,7 @@ ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a c
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
     """The time of a whole design: by the clock on the wall where somebody says it, else of counted work."""
-    if time_limit is not None:
-        return Budget.of(time_limit, progress)
-    return Budget.counted(usual_seconds(task), progress)
+    return Budget.counted(usual_seconds(task), progress) if time_limit is None else Budget.of(time_limit, progress)
 
 
 def usual_seconds(task: Task) -> float:
@@ -96,9 +94,8 @@ class Found:
                 law, value = other.law, kept
                 notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
         met = known is not None or self.bound - value <= gap * value
-        limit = bound(
-            task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if met else 1.0)
-        )
+        after = budget.part(0.0 if met else 1.0)
+        limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=after)
         least = min(limit.value, self.bound, task.ceiling, math.inf if known is None else known)
         return Draft(law, method, least, tuple(notes), {**self.details, "bounds": limit.routes})
 
@@ -111,8 +108,7 @@ def ballopt(
 
     The bound holds for every mechanism that is private over the set. profile=(drop, power) keeps to two-level rows
     under one profile of the shared slack. The search ends when nothing gains, at the gap or with the time; quick=True
-    does a small amount of work, the same on every machine. starts are mechanisms for the same table at any ε, whose
-    rows join the pool: along a curve over ε each design begins with the last one.
+    does little work. starts are mechanisms for the same table at any ε, whose rows join the pool.
     """
     _checked(task, "ballopt")
     if isinstance(task.within, Custom):
@@ -125,10 +121,8 @@ def ballopt(
 def ballopt_along(
     tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None, once: float | None = None
 ) -> Iterator[Draft]:
-    """The same design at increasing ε, all in one search where the set allows it, else each begun with the rows and the
-    worst cases of the one before; then the first once more in the end, with those of the second: it began with nothing,
-    and at a small ε that is hardest. `once` is the relative gain of a turn of moves below which it is a level's last:
-    without it two in a row may gain little."""
+    """The same at increasing ε, in one search where the set allows it (`once` as in `Together.run`, of relative gains),
+    else each begun with the rows and the worst cases of the one before."""
     for task in tasks:
         _checked(task, "ballopt")
     usual, first = usual_seconds(tasks[0]) if working is None else working, tasks[0]
@@ -155,8 +149,7 @@ def polyopt(
     the optimum of all extreme rows where these are few and products, else what the search of ballopt finds.
 
     same_secret=True keeps the s₁ = s₂ inequalities of the paper's cone; False drops them, which privacy does not need.
-    limit is a bound that is proved already, of every mechanism that is private over the set; no other is looked for.
-    `working` are seconds of work instead of a time limit, whatever else the machine does.
+    limit is a bound over all mechanisms that is proved already: no other is sought. `working` are seconds of work.
     """
     _checked(task, "polyopt")
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
@@ -167,9 +160,7 @@ def polyopt(
     return replace(draft, details={**draft.details, "same_secret": same_secret})
 
 
-def nr(
-    task: Task, *, gap: float = GAP, time_limit: float | None = None, progress: Progress | None = None
-) -> Draft:
+def nr(task: Task, *, gap: float = GAP, time_limit: float | None = None, progress: Progress | None = None) -> Draft:
     """NR: the best mechanism that is private at P̂ itself and nowhere else [000, §8], at any size (ours).
 
     Y may reveal U in full given S, so the optimum is H(U|S) + max I(S;Y) over ε-LDP responses to S.
@@ -180,8 +171,7 @@ def nr(
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     if task.at_most is not None:
-        capped_too, _ = _drafted(task, "nr", gap, budget)
-        return capped_too.with_note(note)
+        return _drafted(task, "nr", gap, budget)[0].with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
     return Found(_law_of(layout, p), layout.value(p[seen]), [note]).draft(task, "nr", (), gap, budget)
@@ -192,8 +182,7 @@ def nr(
 
 def _closed(task: Task) -> list[Draft]:
     """The closed forms that keep the promise."""
-    drafts: list[Callable[..., Draft]] = [srr, ir, grr] if task.reads == "both" else [grr]
-    return [closed(task) for closed in drafts]
+    return [srr(task), ir(task), grr(task)] if task.reads == "both" else [grr(task)]
 
 
 def _drafted(
@@ -241,8 +230,7 @@ def _laid(task: Task, within: Any) -> bool:
 
 
 def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:
-    """Rows that are not listed: a layout for the secrets that occur, or rows of a coarser table if these keep more;
-    without either a closed form will be taken."""
+    """Rows that are not listed: a layout for the secrets that occur, or rows of a coarser table if these keep more."""
     p = task.joint.p
     if not _laid(task, within):
         raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
@@ -254,7 +242,7 @@ def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each
         found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
     except FAILURES as error:
         note = f"the layout was left out ({type(error).__name__}: {error})"
-        found = Found(Constant(*task.joint.shape), 0.0, [note])
+        found = Found(Constant(*task.joint.shape), 0.0, [note])  # a closed form will be taken
     return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)
 
 

@@ -81,8 +81,7 @@ def ir(task: Task, *, rule: str = "tight") -> Draft:
     """Independent reporting: ε₁-LDP response on S and t-strong response on U, ε₁ + ε₂ = ε [000, Thm 5, corrected].
 
     rule='tight' (default, ours) takes t from max (1 + t·max P(u|s)) / (1 + t·min P(u|s')) = e^{ε₂};
-    rule='paper' takes δ₂ = log(1 + 2(e^{ε₂} − 1)/d). The split is searched on a grid and refined.
-    Read from U alone there is nothing to split, and it is GRR on U.
+    rule='paper' takes δ₂ = log(1 + 2(e^{ε₂} − 1)/d). Read from U alone there is nothing to split, and it is GRR on U.
     """
     strength = strength_rule(task, rule)
     rows, useful = task.rows, task.joint.useful.size
@@ -131,10 +130,9 @@ def kept(joint: Joint, epsilon1: Floats, t: Floats) -> Floats:
 
 # --- where nothing exact may be told: noisy counts and rows, or rows for any distribution -----------------------------
 # Looking at the table costs ε_d, so this is decided from the number of rows, the numbers of labels and ε alone: by the
-# errors of estimates that are expected from a table of the same size that stands in for it. Counts cost errors of the
-# secret, since less is left for the rows: of two secrets told apart by rows of level ε, the variance goes with
-# 1/tanh²(ε/2). What they bring is information about the useful values, whose variance is in proportion to one over it
-# where it is little. The mean over the secret, the useful value and both together decides.
+# expected errors of estimates from a table of the same size that stands in for it. Counts leave less for the rows: of
+# two secrets told apart at level ε, the variance goes with 1/tanh²(ε/2). They bring information about useful values,
+# whose variance goes with one over it where it is little. The mean over the secret, the useful value and both decides.
 
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of ε, that the counts may take; with less, designs were worse on real tables
@@ -173,8 +171,7 @@ def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> 
 
 
 def _error(epsilon: float, part: float, times: float) -> float:
-    """The mean variance, in units of that of rows for any distribution, where counts take this part of ε and so many
-    times the information is kept."""
+    """The mean variance, relative to rows for any distribution, if counts take a part and `times` as much is kept."""
     secret = (math.tanh(epsilon / 2) / math.tanh((1 - part) * epsilon / 2)) ** 2
     return (secret + 2 / times) / 3 if times > 0 else math.inf
 
