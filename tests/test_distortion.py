@@ -412,3 +412,9 @@ def test_a_design_tells_its_bound_on_the_side_on_which_it_holds():
         made = sf.design(joint, 0.5, method, **options)
         told = float(repr(made).split("bound ")[1].split(",")[0])
         assert told <= made.bound if made.unit == "of distance" else told >= made.bound
+
+
+def test_inputs_that_all_secrets_share_enter_a_cut_once():
+    joint = sf.Joint.from_counts([[28510, 34363, 23014, 38027, 21723], [31, 33, 23, 44, 32]])
+    found = sf.design(sf.ChiSquareBall(joint, radius=0.05), 1.0, "distortion", reads="useful")
+    assert found.certificate.level <= 1.0 and found.bound <= found.value

@@ -198,3 +198,9 @@ def test_sets_and_tables_it_is_not_for_are_refused():
 def test_no_level_tells_nothing():
     made = sf.design(sf.ChiSquareBall(JOINT), 0.0, "precise")
     assert made.certificate.level == 0.0 and math.isinf(made.value)
+
+
+@pytest.mark.parametrize("counts", [[[30, 20]] * 8, [[21, 28, 24], [31, 24, 26], [0, 0, 0], [0, 0, 0], [0, 0, 0]]])
+def test_many_secrets_and_empty_ones_are_designed_for_where_the_useful_variable_alone_is_read(counts):
+    found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 0.5, "precise", reads="useful", time_limit=1)
+    assert found.certificate.level <= 0.5 and 0 <= found.bound <= found.value

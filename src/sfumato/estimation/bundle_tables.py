@@ -104,7 +104,7 @@ def pooled(
     Each effect is a mean with weights n / moment: turns do not look at records, so nor do the weights, and the
     estimate is unbiased whatever the distribution. It is generalised least squares onto tables that agree, under the
     covariance that is expected: at the even distribution the noise of GRR and SRR is isotropic on every effect, that of
-    blocks nearly (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
+    blocks nearly (`composing.answers`), so that effects are uncorrelated and least squares is the mean of each.
     """
     shape = [sizes[name] for name in names]
     lefts: dict[int, Floats] = {}

@@ -283,7 +283,7 @@ class RatioCone(_OverSet):
     def _pairs(self, x: Floats, most: int, room: float) -> tuple[Ints, Ints, Ints]:
         """Rows and pairs of secrets to look at: all while they are few, else those that the screen finds worst."""
         count, worst = len(self.secrets), np.broadcast_to(self.compared, (len(x), *self.compared.shape))
-        if count * (count - 1) > most and self.screening:
+        if count * (count - 1) > most and self.screening and len(x):
             flat = self.screened(x).reshape(len(x), -1)
             worst, best = np.zeros(flat.shape, bool), np.argpartition(-flat, most, axis=1)[:, :most]
             np.put_along_axis(worst, best, np.take_along_axis(flat, best, 1) > -room - self.DOUBT, 1)

@@ -215,7 +215,7 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
         return 0.0
     slope, prices = aim.slope(J) / error, found.master.prices / error
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
-    wider.coordinates, wider.secrets = found.cone.coordinates, found.cone.secrets
+    wider.coordinates, wider.secrets, wider.compared = found.cone.coordinates, found.cone.secrets, found.cone.compared
     start = float(prices.sum()) - aim.own / error
     top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)
     return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0

@@ -41,7 +41,9 @@ class PairCuts:
         values = np.hstack([self.r1, -np.exp(problem.epsilon) * self.r2])
         lines = np.arange(len(values) + 1) * values.shape[1]
         shape = len(values), problem.outputs * problem.inputs
-        return sparse.csr_matrix((values.ravel(), np.hstack([first, second]).ravel(), lines), shape)
+        found = sparse.csr_matrix((values.ravel(), np.hstack([first, second]).ravel(), lines), shape)
+        found.sum_duplicates()  # of inputs that all secrets share
+        return found
 
 
 def all_pairs(ys: int, ss: int) -> PairIndex:
