@@ -18,6 +18,7 @@ from sfumato.optimise.arrays import canonical
 from sfumato.optimise.budget import FREE, PATIENCE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
+from sfumato.optimise.linear import Solution
 from sfumato.optimise.product.blocks import Families, Groups, two_level
 from sfumato.optimise.product.two_level import Profile, climbed
 from sfumato.optimise.search import InformationAim
@@ -249,3 +250,17 @@ def test_many_useful_values_keep_more_than_a_few_of_them_and_the_rest_together(p
     for alone in (2, 4):
         coarse = np.column_stack([joint.counts[:, order[:alone]], joint.counts[:, order[alone:]].sum(1)])
         assert kept(coarse, 0.5, radius, time_limit=None).value <= fine.value * (1 + WITHIN)
+
+
+def test_a_mixture_that_keeps_less_than_the_last_one_is_not_believed(monkeypatch):
+    aim = InformationAim(Coordinates.of(sf.Joint.from_counts(random_counts(3)[0])))
+    rows = np.random.default_rng(0).exponential(size=(40, len(aim.p)))
+    aim.add(np.concatenate([rows, rows.max() - rows]))
+    value = aim.solve()
+    aim.add(rows[:1] + 1.0)
+    constant = np.eye(len(aim.worth))[0]
+    monkeypatch.setattr(aim.lp, "solve", lambda strategy=None: Solution(True, 0.0, constant, np.zeros(len(aim.p))))
+
+    assert aim.solve() == value > 0
+    used, theta = aim.used()
+    assert theta @ aim.worth[aim.weights > 1e-12] == pytest.approx(value) and len(used) > 1

@@ -52,8 +52,8 @@ class InformationAim(Mixture):
     def solve(self) -> float:
         """Mix the pool best; the value never falls.
 
-        HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
-        then the programme is solved once more from nothing, and by the interior method where that fails too.
+        HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice), or
+        that keeps less than the last one: then it is solved from nothing, and by the interior method where that fails.
         """
         if not self.fresh:
             return self.value
@@ -61,7 +61,7 @@ class InformationAim(Mixture):
         for method, strategy in (("simplex", PRIMAL), ("simplex", DUAL), ("ipm", None)):
             self.lp.option("solver", method)
             found = self.lp.solve(strategy)
-            if self._met(found):
+            if self._met(found) and not self.worth @ found.x < self.value - GAIN * abs(self.value):
                 self.weights, self.dual = found.x, found.row_dual
                 self.value = max(self.value, float(self.worth @ found.x))
                 break
@@ -122,9 +122,12 @@ def last_rows(numbers: int) -> int:
 
 
 def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
-    """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
-    last = InformationAim(master.coordinates)
-    last.add(repaired(cone, master.points[master.next(master.dual, last_rows(len(master.p)))]))
+    """The rows in use and those nearly in use, made private to the last worst case, and mixed once more; as they were
+    mixed before where HiGHS finds less."""
+    last, chosen = InformationAim(master.coordinates), master.next(master.dual, last_rows(len(master.p)))
+    last.add(repaired(cone, master.points[chosen]))
+    last.weights = np.append(0.0, master.weights[chosen])
+    last.value = float(last.worth @ last.weights)
     last.solve()
     return last
 
