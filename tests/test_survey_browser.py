@@ -84,12 +84,13 @@ def filled(page, survey, choice=0):
 
 def again(page):
     """Load the page anew until it knows what was given: the browser stores that in a process of its own."""
-    for _ in range(5):
+    for pause in (100, 200, 400, 800, 1600, 3200):  # ms: a machine with other work may leave that process waiting
+        page.wait_for_timeout(pause)
         page.reload()
         page.wait_for_selector("#before:not([hidden]), #form:not([hidden])")
         if page.is_visible("#before"):
             return
-    raise AssertionError("the page has forgotten what was given")
+    raise AssertionError(f"forgotten; the browser holds {page.evaluate('Object.keys(localStorage)')}")
 
 
 @pytest.mark.parametrize("name", ["apart", "turn", "waves", "bits", "secret"])
