@@ -7,8 +7,9 @@
     python benchmarks/engine.py adult                  # pairs of Adult columns on which the old routes lost most
     python benchmarks/engine.py page                   # the page alone
 
-Old values are those of old_routes.json. Every design is sealed and certified. What is in the file already is not made
-again: delete its entry to have it anew. SFUMATO_PATIENCE makes all searches here longer or shorter, and is noted.
+Old values are those of old_routes.json. Every design is sealed and certified, on all cores. What is in the file already
+is made again only if the last word is `again` and it is of another commit, so that what was interrupted can go on.
+SFUMATO_PATIENCE makes all searches here longer or shorter, and is noted.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
@@ -57,16 +60,28 @@ ADULT = (  # secret, useful, ε and what the old routes reached at best (NMI)
 class Figures:
     """What was measured so far: every entry is written at once, so that stopping loses nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: bool = False) -> None:
         self.all: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+        self.again = again
 
-    def fill(self, part: str, name: str, made: Callable[[], Any]) -> Any:
-        known = self.all.setdefault(part, {})
-        if name not in known:
-            self.put(part, name, made())
-        return known[name]
+    def fill(self, part: str, made: Callable[..., dict[str, Any]], asked: dict[str, tuple[Any, ...]]) -> None:
+        """Have every entry that is asked for."""
+        known, at = self.all.setdefault(part, {}), state()
+        absent = {k: x for k, x in asked.items() if k not in known or (self.again and known[k].get("at") != at)}
+        self.make(part, made, absent)
 
-    def put(self, part: str, name: str, entry: Any) -> None:
+    def make(self, part: str, made: Callable[..., dict[str, Any]], asked: dict[str, tuple[Any, ...]]) -> None:
+        """Entries made now, each by a process with one core."""
+        at = state()
+        with ProcessPoolExecutor(initializer=threadpool_limits, initargs=(1,)) as pool:
+            waiting = {pool.submit(made, *x): name for name, x in asked.items()}
+            for done in as_completed(waiting):
+                self.put(part, waiting[done], {**done.result(), "at": at})
+
+    def put(self, part: str, name: str, entry: dict[str, Any]) -> None:
+        known = self.all[part].get(name, {})
+        if "bound" in known and part == "pairs":  # what was proved once stays proved
+            entry = {**entry, "bound": min(known["bound"], entry["bound"])}
         self.all[part][name] = entry
         print(f"{part} {name}: {entry}", flush=True)
         parts = []
@@ -95,38 +110,33 @@ def pair(secret: str, useful: str, epsilon: float) -> dict[str, float]:
 def pairs(figures: Figures) -> None:
     """All 72 ordered pairs of Adult's nine categorical columns, small tables first."""
     every = sorted(sf.datasets.adult_pairs(), key=lambda x: sf.datasets.adult(*x).p.size)
-    for secret, useful in every:
-        for epsilon in LEVELS:
-            figures.fill("pairs", f"{secret}|{useful}|{epsilon:g}", lambda a=secret, b=useful, e=epsilon: pair(a, b, e))  # type: ignore[misc]
+    figures.fill("pairs", pair, {f"{a}|{b}|{epsilon:g}": (a, b, epsilon) for a, b in every for epsilon in LEVELS})
 
 
 def proofs(figures: Figures, seconds: int = 20) -> None:
-    """The bound alone, with so many seconds of work, where a design is not within 5 % of it; the nearest ones first.
-
-    What was proved once stays proved: the least bound is kept.
-    """
+    """The bound alone, with so many seconds of work, where a design is not within 5 % of it."""
     known = figures.all["pairs"]
-    for name in sorted(known, key=lambda k: -known[k]["value"] / known[k]["bound"]):
-        x, (secret, useful, epsilon) = known[name], name.split("|")
-        if x["value"] >= GOOD * x["bound"] or x.get("proof", 0) >= seconds:
-            continue
-        joint = sf.datasets.adult(secret, useful)
-        found = bound(joint.p, sf.ChiSquareBall(joint), float(epsilon), budget=Budget.of_work(seconds))
-        least = math.ceil(found.value / joint.entropy * 1e5) / 1e5
-        figures.put("pairs", name, {**x, "bound": min(x["bound"], least), "proof": seconds})
+    below = [k for k, x in known.items() if x["value"] < GOOD * x["bound"] and x.get("proof", 0) < seconds]
+    figures.make("pairs", proof, {name: (known[name], *name.split("|"), seconds) for name in below})
 
 
-def against_old(row: dict[str, Any]) -> dict[str, float] | None:
+def proof(known: dict[str, Any], secret: str, useful: str, epsilon: str, seconds: int) -> dict[str, Any]:
+    joint = sf.datasets.adult(secret, useful)
+    found = bound(joint.p, sf.ChiSquareBall(joint), float(epsilon), budget=Budget.of_work(seconds))
+    return {**known, "bound": math.ceil(found.value / joint.entropy * 1e5) / 1e5, "proof": seconds}
+
+
+def against_old(row: dict[str, Any]) -> dict[str, Any]:
     old = [x for x in row["values"].values() if not isinstance(x, str)]
     if not old:
-        return None
+        return {}
     found = kept(*random_counts(row["number"]))
     return {"old": max(old), "value": round(found.value, 7), "bound": round(found.bound, 7), "patience": patience()}
 
 
 def routes(figures: Figures, first: int = 0, last: int = 200) -> None:
-    for row in json.loads(OLD.read_text())["tables"][first:last]:
-        figures.fill("routes", str(row["number"]), lambda row=row: against_old(row))  # type: ignore[misc]
+    rows = json.loads(OLD.read_text())["tables"][first:last]
+    figures.fill("routes", against_old, {str(x["number"]): (x,) for x in rows})
 
 
 def law(number: int) -> dict[str, Any]:
@@ -175,11 +185,11 @@ def other(name: str, base: Any, counts: Any, epsilon: float, radius: float, rng:
     return float(kept(counts[rng.permutation(len(counts))][:, rng.permutation(counts.shape[1])], epsilon).value)
 
 
-def guarded(number: int, at: str) -> dict[str, Any]:
+def guarded(number: int) -> dict[str, Any]:
     try:
-        return {**law(number), "at": at}
+        return law(number)
     except Exception as error:  # what law 6 forbids
-        return {"error": f"{type(error).__name__}: {error}"[:120], "at": at}
+        return {"error": f"{type(error).__name__}: {error}"[:120]}
 
 
 def state() -> str:
@@ -189,9 +199,7 @@ def state() -> str:
 
 
 def laws(figures: Figures, count: int = 2_000, first: int = 0) -> None:
-    at = state()
-    for number in range(first, first + count):
-        figures.fill("laws", str(number), lambda number=number: guarded(number, at))  # type: ignore[misc]
+    figures.fill("laws", guarded, {str(number): (number,) for number in range(first, first + count)})
 
 
 def adult() -> None:
@@ -282,7 +290,7 @@ def _states(found: dict[str, Any]) -> str:
 
 
 def _routes(found: dict[str, Any]) -> Iterator[str]:
-    gains = {k: x["value"] / max(x["old"], 1e-12) - 1 for k, x in found.items() if x}
+    gains = {k: x["value"] / max(x["old"], 1e-12) - 1 for k, x in found.items() if x and "value" in x}
     if not gains:
         return
     yield "\n## Against the best of the old routes\n"
@@ -294,7 +302,7 @@ def _routes(found: dict[str, Any]) -> Iterator[str]:
 
 def main() -> int:
     what, *rest = sys.argv[1:] or ["adult"]
-    numbers, figures = [int(x) for x in rest], Figures()
+    numbers, figures = [int(x) for x in rest if x != "again"], Figures("again" in rest)
     if what == "adult":
         adult()
         return 0
