@@ -33,7 +33,7 @@ PARTS = {  # packages of sfumato, and packages of others, that each command may 
 SLOW = {"numpy.ma", "importlib.metadata", "email.message"}  # what comes along with a call that can be avoided
 MODULES = {  # of packages that are large, the only modules that a command may load
     "verify": {"reporting": {"figures"}},
-    "inspect": {"releasing": {"notices"}, "certification": {"promises"}},
+    "inspect": {"releasing": {"wishes"}, "certification": {"promises"}},
     "estimate": {
         "releasing": {"wishes"}, "certification": {"promises"}, "designers": {"distances"},
         "drawing": {"manifest"},

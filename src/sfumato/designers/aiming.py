@@ -29,8 +29,8 @@ from sfumato.uncertainty import Anything, ChiSquareBall, RenyiBall
 
 AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
-SEARCHED = 600  # cells up to which the best estimates are searched for
-SOON, LATE, EACH = 3.0, 12.0, 25.0  # seconds of search where nobody says: the first, and the last; cells for one more
+SEARCHED_CELLS = 600  # cells up to which the best estimates are searched for
+SOON, LATE, CELLS_A_SECOND = 3.0, 12.0, 25.0  # seconds of search where nobody says: at least, at most, and between
 CLOSED: dict[str, tuple[Callable[[Task], Draft], ...]] = {"both": (srr, grr, oue, sue, ir), "useful": (grr, oue, sue)}
 
 
@@ -50,7 +50,7 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
 
 def seconds_of(task: Task) -> float:
     """Of work, where nobody says."""
-    return patience() * min(SOON + task.joint.p.size / EACH, LATE)
+    return patience() * min(SOON + task.joint.p.size / CELLS_A_SECOND, LATE)
 
 
 def noted(draft: Draft) -> Draft:
@@ -108,7 +108,7 @@ def _best_closed(task: Task) -> Draft | None:
 
 def searched(task: Task) -> bool:
     fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
-    return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1
+    return fits and task.joint.p.size <= SEARCHED_CELLS and len(compared(task.within)) > 1
 
 
 # --- what estimates from a release will be worth, and what would help, before a row is released -----------------------
@@ -210,7 +210,7 @@ def errors_of(mechanism: Mechanism, joint: Joint) -> tuple[dict[str, float], dic
     untouched = untouched_errors(joint, mechanism.reads)
     if (closed := closed_errors(mechanism.law, joint, mechanism.reads)) is not None:
         return closed, untouched
-    goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED else {}
+    goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED_CELLS else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
     return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in untouched}, untouched
 

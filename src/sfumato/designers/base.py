@@ -240,13 +240,13 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
 # --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------
 
 
-FIRST, NEXT = 0.75, 0.25  # of the time of a design alone: for the first of a curve, and for each of the others
+FIRST_OF_CURVE, NEXT_OF_CURVE = 0.75, 0.25  # of the time of a design alone, for the first and for each of the others
 Known = TypeVar("Known")
 
 
 def curve_seconds(points: int, seconds: float) -> float:
     """Of work for a whole curve, where a design alone takes so many."""
-    return (FIRST + NEXT * (points - 1)) * seconds
+    return (FIRST_OF_CURVE + NEXT_OF_CURVE * (points - 1)) * seconds
 
 
 def along(
@@ -255,7 +255,7 @@ def along(
     """Drafts at increasing ε, each with what the one before found and left of its time; `seconds`: of one alone."""
     whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
     for i, task in enumerate(tasks):
-        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST * seconds)
+        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST_OF_CURVE * seconds)
         draft, known = one(task, budget, known)
         yield draft
 

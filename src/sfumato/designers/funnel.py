@@ -192,7 +192,7 @@ def independent_weights(q: Floats, basis: list[Vector], smear: float) -> tuple[I
 # --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
 
 
-CLOSE = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
+FUNNEL_GAP = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
 
 
 def _over_ball(
@@ -206,7 +206,7 @@ def _over_ball(
     """
     if (unsought := _unsought(task, method)) is not None:
         return unsought
-    close, alone = max(gap, CLOSE), task.reads == "useful"
+    close, alone = max(gap, FUNNEL_GAP), task.reads == "useful"
     inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(task.epsilon + margin)
     master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]

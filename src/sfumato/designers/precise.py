@@ -27,9 +27,9 @@ from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import UncertaintySet
 
-BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
-SECONDS = 26.0  # of search, when no time_limit is given
-PROOF = 0.2  # of the time, for the proof that little more is possible
+TABLE_BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
+SEARCHING = 26.0  # of search, when no time_limit is given
+PROVING = 0.2  # of the time, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 
 
@@ -46,7 +46,7 @@ def precise(
     root mean square standard error at as many rows as were counted; no mechanism with this promise is below d.bound.
     Ordinary protocols at the same promise compete as whole designs. `working` are seconds of work, not of time.
     """
-    work = Budget.of_work(patience() * SECONDS if working is None else working, progress)
+    work = Budget.of_work(patience() * SEARCHING if working is None else working, progress)
     return Estimated.of(task, target).made(work if time_limit is None else Budget.of(time_limit, progress))[0]
 
 
@@ -60,18 +60,18 @@ def precise_along(
     same ε, with which a search for another target begins; `once` is as in `Together.run`, in parts of the error."""
     asked = [Estimated.of(task, target) for task in tasks]
     first, task = asked[0], tasks[0]
-    seconds = (seconds_of(task) if first.name == "each" else patience() * SECONDS) if working is None else working
+    seconds = (seconds_of(task) if first.name == "each" else patience() * SEARCHING) if working is None else working
     found, whole = None, curve_seconds(len(tasks), seconds)
     if len(tasks) > 1 and first.name != "each" and task.epsilon > 0 and task.at_most is None:
         laws = [x.law for x in starts if x.reads == task.reads]
         known = [first.aim.coordinates.taken(x) for x in listed_rows(task, laws)]
         found = searched_along(
             task.within, [x.epsilon for x in tasks], first.beside(first.aim), task.reads,
-            Budget.of_work((1 - PROOF) * whole), known if len(known) == len(tasks) else (), once,
+            Budget.of_work((1 - PROVING) * whole), known if len(known) == len(tasks) else (), once,
         )
     if found is None:
         return along(tasks, lambda task, budget, known: Estimated.of(task, target).made(budget, known), seconds)
-    proof = Budget.of_work(PROOF * whole)  # the smallest ε first: there the untouched table says least
+    proof = Budget.of_work(PROVING * whole)  # the smallest ε first: there the untouched table says least
     return (x.proved(y, proof.part() if bounded else None) for x, y in zip(asked, found, strict=True))
 
 
@@ -113,7 +113,7 @@ class Estimated:
     @staticmethod
     def beside(aim: Goal) -> Goal:
         """An aim with a little weight on the whole table."""
-        return Goal(aim.coordinates, aim.cost + BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
+        return Goal(aim.coordinates, aim.cost + TABLE_BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 
@@ -126,7 +126,7 @@ class Estimated:
         begun = [] if known is None else [settled(RatioCone(self.within, task.epsilon, task.reads), known)]
         if self.name == "each":
             return self._for_each(beside, begun)
-        search = beside.part(1 - PROOF) if len(self.aim.p) <= PROVABLE else beside
+        search = beside.part(1 - PROVING) if len(self.aim.p) <= PROVABLE else beside
         found = self._found(self.aim, search, begun)
         return self.proved(found, beside, search), None if found is None else found.rows
 

@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import ENDED, LARGEST, NEXT, SEARCH, Draft, Task, along, curve_seconds, listed_rows, silent
+from sfumato.designers.base import (
+    ENDED,
+    LARGEST,
+    NEXT_OF_CURVE,
+    SEARCH,
+    Draft,
+    Task,
+    along,
+    curve_seconds,
+    listed_rows,
+    silent,
+)
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
@@ -25,7 +36,7 @@ from sfumato.optimise.informative import (
     FAILURES,
     FEW,
     GAP,
-    LISTED,
+    LISTED_ROW,
     InformativeRows,
     coarse_rows,
     informative_along,
@@ -135,7 +146,7 @@ def ballopt_along(
         )
         if found is not None:
             return (
-                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * NEXT * usual))
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * NEXT_OF_CURVE * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
     return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
@@ -200,7 +211,7 @@ def _drafted(
     if every is not None:
         found = Found(Table(every[0], task.rows), every[1], bound=every[1])
     elif listable(within, task.reads, search) or (
-        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED_ROW
     ):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),

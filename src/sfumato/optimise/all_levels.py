@@ -26,7 +26,7 @@ RAYS = 2.0  # at most, over the gap that is asked for or that counts as none
 FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
-EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
+UNSEEN = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
 
 
 class Outside:
@@ -95,7 +95,7 @@ def meet(
     The programme of rays is simple only if every number has mass: those without get a little. With B for whether X is
     among them I(X;Y) ≥ I(X;Y|B) ≥ P(B = 0)·I(X;Y|B = 0), so the bound is divided by what mass is left to the others.
     """
-    mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, EMPTY)
+    mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, UNSEEN)
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
     outside = Outside(mean / mean.sum(), int(RAYS / min(gap, GAIN)), budget, float(mean.sum()))

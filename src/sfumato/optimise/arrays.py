@@ -94,7 +94,7 @@ def log_sum_exp(values: Floats, axis: int = -1) -> Floats:
 
 
 FACTOR = 4.0  # between the shares that are tried first
-HALVINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small
+SHARE_HALVINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small
 
 
 def goal(epsilon: float, margin: float = MARGIN) -> float:
@@ -135,7 +135,7 @@ def least_share(fits: Callable[[float], bool], first: float = UNIT) -> float:
     low, high = 0.0, first
     while high < 1.0 and not fits(high):
         low, high = high, min(FACTOR * high, 1.0)
-    for _ in range(HALVINGS if low > 0.0 else 0):
+    for _ in range(SHARE_HALVINGS if low > 0.0 else 0):
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high

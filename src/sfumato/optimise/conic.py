@@ -38,6 +38,7 @@ class ConicSolution:
     """What Clarabel says: x, and the multiplier z of every row (same order as the rows were added)."""
 
     status: str
+    solved: bool  # nearly, at least
     x: Floats
     z: Floats
 
@@ -126,8 +127,8 @@ class ConicProgramme:
 
 def solved(solver: clarabel.DefaultSolver) -> ConicSolution:
     """Run a programme that Clarabel has taken in; with other costs (`update`) it may be run again."""
-    answer = solver.solve()
-    return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
+    answer, done = solver.solve(), (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
+    return ConicSolution(str(answer.status), answer.status in done, np.array(answer.x), np.array(answer.z))
 
 
 def proximal(rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float) -> tuple[Floats, float, Floats]:

@@ -29,7 +29,6 @@ GAP = GAIN  # relative, between value and bound, at which neither is worked on a
 SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more, and these where not
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
-INTERRUPTED = "interrupted: the best design so far"
 FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
 
 
@@ -66,7 +65,7 @@ class Chain:
         self.notes: list[str] = []
         self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
-        self.coarse = False  # whether it is a table with cells merged
+        self.coarse = self.interrupted = False  # whether cells are merged, and whether somebody ended the search
         self.cuts = np.zeros((0, len(self.coordinates.p)))
 
     @property
@@ -91,10 +90,11 @@ class Chain:
             for rows in others if self.apart else ():
                 self.attempt("others", partial(self.pool, rows, steep=True))
             for name, stage in self._wanted():
-                if self.apart and not self.budget.over and INTERRUPTED not in self.notes:
+                if self.apart and not (self.budget.over or self.interrupted):
                     self.attempt(name, stage)
         except KeyboardInterrupt:
-            self.notes.append(INTERRUPTED)
+            self.interrupted = True
+            self.notes.append("interrupted: the best design so far")
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """The stages in their order."""
@@ -162,6 +162,7 @@ class Chain:
         below.coarse = coarse
         below._search(starts)
         self.notes += below.notes
+        self.interrupted |= below.interrupted
         return below.coordinates.full(below.master.used()[0])
 
     def _without_empty(self) -> None:
@@ -290,9 +291,9 @@ class Chain:
 # --- a table in an order of its own, through the stages; tables whose rows cannot be listed are whole layouts ---------
 
 
-LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
+LISTED_ROW = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
-EACH = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
+UNEVEN = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
 
 
 def most_informative(
@@ -331,7 +332,7 @@ def informative_along(
     last: Carried | None = None
     for i, (chain, rows) in enumerate(zip(reversed(chains), reversed(starts), strict=True)):
         chain.pool(np.concatenate(rows)[:, order])
-        chain.carried, chain.budget = last, budget.part(min(1.0, EACH / (len(chains) - i)))
+        chain.carried, chain.budget = last, budget.part(min(1.0, UNEVEN / (len(chains) - i)))
         chain.begin()
         last = chain.handed()
     levels = [OneLevel(x.cone, x.master, enough=x.bound / (1 + gap)) for x in chains]
@@ -356,7 +357,7 @@ def _back(found: InformativeRows, order: Ints) -> InformativeRows:
 def listable(within: Any, reads: str, budget: Budget) -> bool:
     """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
     numbers = len(Coordinates.of(within.joint, reads).p)
-    if numbers > LISTED:
+    if numbers > LISTED_ROW:
         return False
     return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
 

@@ -21,7 +21,7 @@ CODES, STATUS = highspy.simplex_constants, highspy.HighsModelStatus
 DUAL = int(CODES.kSimplexStrategyDual)  # new rows leave a basis dual feasible
 PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it primal feasible
 DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
-PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
+LP_PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class LinearProgramme:
             self.option("simplex_strategy", DUAL)
             self.h.run()
         sol, told, status = self.h.getSolution(), self.h.getInfo(), self.h.getModelStatus()
-        spend(PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
+        spend(LP_PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
         optimal, empty = bool(status == STATUS.kOptimal), bool(status == STATUS.kInfeasible)
         x, row_dual = np.array(sol.col_value), np.array(sol.row_dual)
         return Solution(optimal, float(told.objective_function_value), x, row_dual, empty)

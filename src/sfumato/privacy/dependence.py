@@ -121,7 +121,7 @@ def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
         winner = worst_reference(seen.q, orders, gap)
         found, other = winner.saddle, winner.reference
     value, bound = max(0.0, found.value), max(0.0, found.bound)
-    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other), seen.on_outputs(found.q))
+    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other))
 
 
 def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
@@ -183,7 +183,7 @@ class Shannon(AnyMeasure):
         out = seen.q @ seen.p
         ratio = np.where(seen.q > 0, seen.q / out[:, None], 1.0)
         value = max(0.0, float((seen.q * np.log(ratio)).sum(axis=0) @ seen.p))
-        return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
+        return Reading(value, value, seen.on_inputs(seen.p))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

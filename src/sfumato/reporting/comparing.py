@@ -84,11 +84,11 @@ class Entrant:
         return self.designer in SHARING
 
 
-SHOWN = 4e-4  # relative gap between value and bound at which a search ends: a picture shows no more
+PICTURE_GAP = 4e-4  # relative gap between value and bound at which a search ends: a picture shows no more
 # A turn of moves that gains less is the last of a level: of a value, of a variance, of one begun with another's rows.
 ONCE = {"value": 1e-3, "error": 5e-3, "helped": 2e-2}
 _OWN = {
-    "ballopt": Entrant("ballopt", {"gap": SHOWN}, {"once": ONCE["value"]}, timed=True),
+    "ballopt": Entrant("ballopt", {"gap": PICTURE_GAP}, {"once": ONCE["value"]}, timed=True),
     "polyopt": Entrant("polyopt", timed=True, within="ballopt"),
     "precise": Entrant("precise", {}, {"bounded": False, "once": ONCE["error"]},
                        informs=False, timed=True, effort=0.42),
@@ -96,10 +96,10 @@ _OWN = {
                               informs=False, timed=True, after="precise", effort=0.42),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
-    "ldp": Entrant("ldp", {"gap": SHOWN}, timed=True),
+    "ldp": Entrant("ldp", {"gap": PICTURE_GAP}, timed=True),
     "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
     "leakage": Entrant("leakage", informs=False, comparable=False),
-    "lip": Entrant("lip", {"gap": SHOWN}, timed=True, comparable=False),
+    "lip": Entrant("lip", {"gap": PICTURE_GAP}, timed=True, comparable=False),
     "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.08),
     "nr": Entrant("nr", known=True, timed=True, comparable=False),
     "srlip": Entrant("srlip", known=True, timed=True, comparable=False),

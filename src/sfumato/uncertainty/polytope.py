@@ -13,7 +13,7 @@ from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.libraries import scipy
-from sfumato.tolerances import LEAST, SLIP, SUMS_TO_ONE
+from sfumato.tolerances import LEAST, SUMS_TO_ONE
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, quotient
 from sfumato_kernel.laws import SMALLEST
 
@@ -57,15 +57,6 @@ class Polytope(FromPairs):
             object.__setattr__(self, name, value)
         if limits is not None and _linear(self, np.zeros(joint.shape)) is None:
             raise InputError("no distribution satisfies the inequalities.")
-
-    @property
-    def possible(self) -> Ints:
-        """The secrets that some member lets occur."""
-        if self.vertices is not None:
-            return np.flatnonzero(self.vertices.sum(2).max(0) > 0)
-        most = [self.support(np.eye(self.joint.shape[0])[:, [s]] * np.ones(self.joint.shape)).value
-                for s in range(self.joint.shape[0])]
-        return np.flatnonzero(np.array(most) > SLIP)
 
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.vertices is None:

@@ -216,10 +216,6 @@ class Custom(FromPairs):
     name: str = "custom"
     kind: ClassVar[str] = "custom"
 
-    @property
-    def possible(self) -> Ints:
-        return np.arange(self.joint.secret.size)
-
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.between is None:
             raise InputError(

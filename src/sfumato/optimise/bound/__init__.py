@@ -22,7 +22,7 @@ from sfumato.uncertainty.balls import SharedRadius
 __all__ = ["Bound", "about_secret", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
-FITTED, FIRST = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
+FITTED, MOST_PROMISING = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def bound(
                 begun["split"] = Split(live, within, epsilon, budget.part(FITTED))
         for name in sorted(begun, key=lambda x: begun[x].promised):
             if begun[name].promised < min(found.values()) and go_on(name):
-                keep(name, begun[name].proved(budget.part(FIRST if len(found) < 2 else 1.0)))
+                keep(name, begun[name].proved(budget.part(MOST_PROMISING if len(found) < 2 else 1.0)))
     best = min(found, key=lambda name: found[name])
     return Bound(found[best], best, found)
 
@@ -85,8 +85,8 @@ def bound(
 # --- max I(S;Y) over ε-LDP channels from S ----------------------------------------------------------------------------
 
 
-LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
-PARTS = 9  # of the divisible mass for which prices are sought
+LISTED_SECRETS = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
+MASS_PARTS = 9  # of the divisible mass for which prices are sought
 LOW, HIGH = 1e-3, 30.0  # levels with safe floats: outside them the closed forms are exact to 1e-7
 
 
@@ -106,9 +106,9 @@ def _priced(shares: Floats, E: float) -> float:
     Secrets beyond the commonest are one mass of which any part x is at E (docs/robust.md, section 14). At given prices
     what a row is worth, α/z + β − log z, is greatest at z = −α. The prices are those of the best mixture with a few x.
     """
-    few, rest, rise = shares[:LISTED], float(shares[LISTED:].sum()), E * float(np.log(E))
+    few, rest, rise = shares[:LISTED_SECRETS], float(shares[LISTED_SECRETS:].sum()), E * float(np.log(E))
     sets = (np.arange(1 << len(few))[:, None] >> np.arange(len(few)) & 1).astype(float)
-    part = np.linspace(0.0, 1.0, PARTS if rest > 0.0 else 1)
+    part = np.linspace(0.0, 1.0, MASS_PARTS if rest > 0.0 else 1)
     mass, held = np.append(few, rest)[: len(few) + (rest > 0.0)], sets @ few
     heights = np.ones((len(sets), len(part), len(mass)))
     heights[:, :, : len(few)] += (E - 1.0) * sets[:, None, :]

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import SETTLED, STRAND, Block, Corridor, Prices
+from sfumato.optimise.bound.prices import BLOCK_SETTLED, STRAND, Block, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
 from sfumato.tolerances import SLIP
@@ -16,8 +16,8 @@ from sfumato.uncertainty.balls import SharedRadius
 # --- chain: max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------
 
 
-STEPS, ROUNDS = 10, 60  # of prices at most, and of branch and bound at the prices that are kept
-MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its width
+PRICE_STEPS, BRANCHINGS = 10, 60  # of prices at most, and of branch and bound at the prices that are kept
+DETAIL_MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its width
 
 
 class Detail:
@@ -35,7 +35,7 @@ class Detail:
             self.promised = best_cover(block.q, every * block.q, xlogx(every) @ block.q).bound
             return
         prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part())
-        prices.fit(STEPS, budget)
+        prices.fit(PRICE_STEPS, budget)
         self.y = prices.y + prices.height(prices.y)
         self.promised = float(block.q @ self.y)
 
@@ -43,10 +43,10 @@ class Detail:
         """What branch and bound proves at these prices."""
         if len(self.block.q) == 2:
             return self.promised
-        asked = Queries.by_mean(1.0, self.ratio, MEANS, tilted=True)
+        asked = Queries.by_mean(1.0, self.ratio, DETAIL_MEANS, tilted=True)
         middle, tree = asked.mean.mean(1), None
-        enough, worth = SETTLED * asked.mean[:, 0] - middle, np.full(MEANS, np.inf)
-        for rounds in (0, ROUNDS):  # multipliers that are known are looked for nearby: better ones are found
+        enough, worth = BLOCK_SETTLED * asked.mean[:, 0] - middle, np.full(DETAIL_MEANS, np.inf)
+        for rounds in (0, BRANCHINGS):  # multipliers that are known are looked for nearby: better ones are found
             found, tree = self.block.price(self.y, asked, enough, rounds, budget, tree)
             worth = np.minimum(worth, found)
         return self.promised + float(((worth + middle)[:, None] / asked.mean).max())
@@ -126,7 +126,7 @@ class Split:
             asked = {(s, k + self.count * (s == s0)) for s0, k in places for s in range(S)}
             gaps = {(s, k): self.shares[s] * (_top(self.tables[s][k]) - attained[s, k]) for s, k in sorted(asked)}
             most = max(gaps.values())
-            if budget.over or most < SETTLED / S:
+            if budget.over or most < BLOCK_SETTLED / S:
                 return value
             for s, k in gaps:
                 if gaps[s, k] > 0.5 * most:
@@ -183,7 +183,7 @@ def _top(table: Floats) -> float:
 INTERVALS = 12  # of t, narrow ones first
 STRIPS = 8  # of the mean of a secret that holds everything, each with its own tangent of φ(z); others have their share
 SECRETS = 60  # at most: the programme has about 100 rows for each secret and interval where one dominates
-EACH = 1e-3  # seconds of the programme, for each secret, interval and strip
+STRIP_SECONDS = 1e-3  # seconds of the programme, for each secret, interval and strip
 
 
 def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
@@ -211,8 +211,8 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     if (p > 0).sum(axis=1).max() > 2 or S > SECRETS:
         return np.inf
     d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
-    strips = strips if EACH * S * count * strips < budget.left else 1
-    spend(EACH / PASS * S * count * strips)
+    strips = strips if STRIP_SECONDS * S * count * strips < budget.left else 1
+    spend(STRIP_SECONDS / PASS * S * count * strips)
     t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
     tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]

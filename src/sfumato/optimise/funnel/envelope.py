@@ -92,7 +92,7 @@ class Branches:
 
     def __init__(self, piece: Slice, prices: Floats, goal: float) -> None:
         self.piece, self.prices, self.goal = piece, prices, goal
-        self.found: list[Floats] = []  # points that improve: columns for the master
+        self.found: list[Floats] = []  # points that improve: columns for the mixture
         self.best, self.ticks = -np.inf, count()
         self.heap: list[tuple[float, int, Floats, Floats, Floats]] = []
 

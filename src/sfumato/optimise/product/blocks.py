@@ -115,7 +115,7 @@ def _best_order(
 # --- a programme for each secret, max Σ θ_h g(h) with Σ θ_h h = 1 and Σ θ_h = T, tied by T alone ----------------------
 
 
-KEPT = 12  # columns kept for each row of a programme
+COLUMNS_KEPT = 12  # columns kept for each row of a programme
 GRID = 4001  # places at which T is looked for
 
 
@@ -161,7 +161,7 @@ class Strand:
             blocks = self.family.price(self.dual[:-1], float(self.dual[-1]), tolerance)
             if not len(blocks):
                 return
-            of.forget(KEPT * len(self.dual), self.dual, firm=len(self.constants))
+            of.forget(COLUMNS_KEPT * len(self.dual), self.dual, firm=len(self.constants))
             self._offer(blocks)
 
 
@@ -217,9 +217,9 @@ def laid(strands: list[Strand], total: float) -> Arrangement:
 # --- whole designs of two-level blocks under one profile, for tables of any size --------------------------------------
 
 
-STEPS = 512  # of the budget at which a finished layout is compared
+BUDGET_STEPS = 512  # of the budget at which a finished layout is compared
 PROOF = 3e-6  # nats left for the proof on a grid and the rounding
-LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
+NEARLY_LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
 WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
 
@@ -276,7 +276,7 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
     )
     layout = level(apart, p, passes=2, trials=60) if less else level(apart, p)
     lost = apart.if_level(p) - layout.value(p)
-    if less or lost <= LEVEL * layout.value(p) or budget.over or len(p) < 2:
+    if less or lost <= NEARLY_LEVEL * layout.value(p) or budget.over or len(p) < 2:
         return layout
     other = Groups(families, layout).best(budget)
     return other if other.value(p) > layout.value(p) else layout
@@ -289,7 +289,7 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
 
 
 LEVELS = 25  # τ of a group's first columns; the mean that it comes to have joins them
-GAIN = 2e-5  # of the value: a round that gains less is the last
+ROUND_GAIN = 2e-5  # of the value: a round that gains less is the last
 
 
 class Groups:
@@ -325,7 +325,7 @@ class Groups:
         value = -np.inf
         while (found := self.pool.lp.solve(PRIMAL)).optimal:
             self.pool.weights, gained, value = found.x, found.value - value, found.value
-            if budget.over or gained <= GAIN * abs(value):
+            if budget.over or gained <= ROUND_GAIN * abs(value):
                 break
             for k in range(len(self.heads)):
                 self._priced(k, found.row_dual)
@@ -346,7 +346,7 @@ class Groups:
         for s in self.others:
             y = dual[s * U : (s + 1) * U] + links[self.head] * self.p[s]
             share = self.of.shares[s]
-            self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, GAIN))
+            self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, ROUND_GAIN))
 
     def _group(self, k: int) -> Arrangement:
         """What is in use of a group, its lengths those of the head."""
@@ -364,8 +364,8 @@ def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arr
     Two-level atoms have their extreme means in closed form; comparing the greatest at the right end of a step with the
     least at its left end is what a proof on a grid will do.
     """
-    E, grid = math.exp(epsilon - PROOF), ball.budget * bend(STEPS + 1)
-    top, low = np.zeros((len(p), STEPS)), np.zeros((len(p), STEPS))
+    E, grid = math.exp(epsilon - PROOF), ball.budget * bend(BUDGET_STEPS + 1)
+    top, low = np.zeros((len(p), BUDGET_STEPS)), np.zeros((len(p), BUDGET_STEPS))
     for s, h in enumerate(layout.heights):
         share, lo = float(p[s].sum()), h.min(axis=1)
         d = h.max(axis=1) - lo

@@ -21,7 +21,7 @@ BEAM = 8  # sets that exchanges begin from, and blocks that a price brings in at
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
 TOGETHER = 400_000  # numbers in memory for the heights of several secrets
 SEARCHED = 10_000  # passes for the masses of a ball whose order has no closed form
-LISTED = 8  # useful values up to which all sets are listed instead of searched
+LISTED_SETS = 8  # useful values up to which all sets are listed instead of searched
 
 
 class BlockBall(Protocol):
@@ -140,7 +140,7 @@ def subsets(count: int) -> Floats:
 
 def possible(q: Floats, measure: Floats, grid: int = MASSES) -> Floats:
     """The masses at which heights are needed: those of all sets of few values, a grid for more."""
-    if len(q) > LISTED:
+    if len(q) > LISTED_SETS:
         return bend(grid)
     return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
@@ -157,7 +157,7 @@ class TwoLevel:
         ball, s = heights.ball, heights.s
         self.q, self.heights = q, heights
         self.measure = ball.measure(s) if hasattr(ball, "measure") else q  # of sets, on which their heights depend
-        few, self._some = len(q) <= LISTED, sets
+        few, self._some = len(q) <= LISTED_SETS, sets
         self.every: Floats | None = None
         if few:
             self.every = ball.extreme(s, heights.E) if hasattr(ball, "extreme") else self.start()
@@ -166,7 +166,7 @@ class TwoLevel:
     @cached_property
     def sets(self) -> Floats:
         """Sets of values to begin with: made when they are first asked for, which not every secret lives to see."""
-        if len(self.q) <= LISTED:
+        if len(self.q) <= LISTED_SETS:
             return subsets(len(self.q))
         return np.zeros((0, len(self.q))) if self._some is None else self._some()
 
