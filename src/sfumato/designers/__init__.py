@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
+    from sfumato.designers.aiming import foreseen
     from sfumato.designers.base import Design, Draft, Task, register
     from sfumato.designers.choose import design, designs, methods, options_of
     from sfumato.designers.distances import letters

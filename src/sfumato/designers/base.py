@@ -8,10 +8,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sfumato import designers
 from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import FINE, MARGINS, sealed_by
@@ -23,6 +24,9 @@ from sfumato.mechanism import Claim, Constant, Law, Mechanism
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
+
+if TYPE_CHECKING:
+    from sfumato.designers.aiming import Foreseen
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
 SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound
@@ -68,11 +72,9 @@ class Design:
     def method(self) -> str:
         return self.mechanism.method
 
-    def foreseen(self, n: int | None = None) -> Any:
+    def foreseen(self, n: int | None = None) -> Foreseen:
         """What estimates from n released rows will be worth, by column, and what would help most."""
-        from sfumato.designers.aiming import foreseen
-
-        return foreseen(self.mechanism, n=n)
+        return designers.foreseen(self.mechanism, n=n)
 
     def plot(self, axes: Any = None) -> Any:
         """The mechanism as a picture of Q(y|x); returns matplotlib's axes."""
@@ -273,13 +275,11 @@ def register(name: str, designer: Designer, *, replace: bool = False) -> None:
 
     Drafts are sealed and certified for the task's claim as all others. Keyword-only parameters are its options.
     """
-    from sfumato.designers.choose import methods
-
     if not callable(designer):
         raise InputError(f"a designer is a function of a task, got a {type(designer).__name__}.")
     if not (isinstance(name, str) and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
         raise InputError(f"a method's name has letters, digits and hyphens, got {name!r}.")
-    if name in methods() and not (replace and name in REGISTERED):
+    if name in designers.methods() and not (replace and name in REGISTERED):
         raise InputError(f"there is a method {name!r} already: choose another name (or replace=True, if it is yours).")
     REGISTERED[name] = designer
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato import optimise
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.closed_forms import grr_response, l1_radius, reachable, single_values, srr_response
@@ -197,7 +198,5 @@ def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float
     """What the best two-level rows keep over the set around noisy counts of such a table."""
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), STANDING_DRAWS), COVERAGE))
-    ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
-    from sfumato.optimise.product.two_level import liked
-
-    return liked(ball, p, left, at_most)[1]
+    ball = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
+    return optimise.liked(ball, p, left, at_most)[1]

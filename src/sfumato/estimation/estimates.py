@@ -27,9 +27,9 @@ from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
-from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.tolerances import LEAST, NAMED
+from sfumato.uncertainty.polytope import least_cost
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -339,7 +339,7 @@ class Bounds:
         above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
         total = np.ones((1, self.q.shape[1]))
         for i, c in enumerate(sums):
-            found = [scipy.optimize.linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
-            if all(x.status == 0 for x in found):
-                low[i], high[i] = found[0].fun, -found[1].fun
+            ends = [least_cost(sign * c, above, limits, total, [1.0]).x for sign in (1, -1)]
+            if ends[0] is not None and ends[1] is not None:
+                low[i], high[i] = c @ ends[0], c @ ends[1]
         return np.minimum(np.clip(low, 0, 1), shown), np.maximum(np.clip(high, 0, 1), shown)

@@ -270,7 +270,7 @@ def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) ->
             raise
     even = 1.0 / np.bincount(programme.group + 1)[programme.group + 1]
     x = np.append(np.where(programme.group >= 0, even, 1.0), np.ones(conic.variables - programme.size))
-    return ConicSolution("given up", x, np.zeros(conic.rows))
+    return ConicSolution("given up", False, x, np.zeros(conic.rows))
 
 
 # --- sharper bounds by outer approximation: tangents at points, one linear programme a round --------------------------

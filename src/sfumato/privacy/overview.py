@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from sfumato import optimise
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -86,8 +87,6 @@ def _row(
     seen: Live, betas: Floats, order: npt.NDArray[np.intp], widest: Floats, gap: float, alpha: float
 ) -> tuple[Floats, Floats]:
     """One α: closed forms where there are, a chain of warm starts from large β to small where there are none."""
-    from sfumato.optimise.saddle import Orders, worst_reference
-
     values, bounds = np.empty(betas.size), np.empty(betas.size)
     crowd: Floats | None = None
     plain = nothing_leaks(seen.q) or np.isinf(alpha) or bool((seen.q == 0).any())
@@ -99,7 +98,8 @@ def _row(
             reading = Leakage(alpha, beta, gap).of(seen.q)
             values[j], bounds[j] = reading.value, reading.bound
         else:
-            winner = worst_reference(seen.q, Orders(alpha, (alpha - beta) / (beta * (alpha - 1))), gap, crowd)
+            orders = optimise.Orders(alpha, (alpha - beta) / (beta * (alpha - 1)))
+            winner = optimise.worst_reference(seen.q, orders, gap, crowd)
             crowd = winner.crowd
             values[j], bounds[j] = winner.saddle.value, winner.saddle.bound
     return values, bounds

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from sfumato import reporting, sources
 from sfumato.designers.base import REGISTERED, SHARING, keywords_of
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
 from sfumato.joint import Joint
 from sfumato.reporting.comparison import Comparison, FigureCache, Missing, Point, cache_folder, digest
+from sfumato.uncertainty import ChiSquareBall, UncertaintySet
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class Subject:
 
     joint: Joint
     described: dict[str, Any] | None
-    within: Callable[[], Any]
+    within: Callable[[], UncertaintySet]
 
 
 def question(source: Any, secret: Any, useful: Any, confidence: float | None, counting: dict[str, Any]) -> Subject:
@@ -168,10 +170,8 @@ def question(source: Any, secret: Any, useful: Any, confidence: float | None, co
         return _ball(source, confidence)
     if secret is None or useful is None:
         raise InputError("say which columns of the table are compared: secret= and useful=.")
-    from sfumato.sources.tabulation import tabulate
-
     path = os.fspath(source) if isinstance(source, os.PathLike) else source
-    return _ball(tabulate(path, secret, useful, **counting), confidence)
+    return _ball(sources.tabulate(path, secret, useful, **counting), confidence)
 
 
 def _ball(joint: Joint, confidence: float | None) -> Subject:
@@ -184,12 +184,8 @@ def _ball(joint: Joint, confidence: float | None) -> Subject:
             "was counted from. Give a set instead, sf.Exactly(joint) or sf.ChiSquareBall(joint, radius=…)."
         )
 
-    def within() -> Any:
-        from sfumato.uncertainty import ChiSquareBall
-
-        return ChiSquareBall(joint, confidence=level)
-
-    return Subject(joint, {"kind": "chi-square-ball", "confidence": level, "calibration": "asymptotic"}, within)
+    described = {"kind": "chi-square-ball", "confidence": level, "calibration": "asymptotic"}
+    return Subject(joint, described, lambda: ChiSquareBall(joint, confidence=level))
 
 
 def _described(within: Any) -> dict[str, Any] | None:
@@ -312,11 +308,9 @@ def _answered(
     found = {task: point for task in kept if (point := store.read(key[task])) is not None}
     if len(found) == len(tasks):
         return found, True
-    from sfumato.reporting.workers import answers
-
     helping = {ENTRANTS[method].after for method, e in tasks if (method, e) not in found}
     left = [task for task in tasks if task not in found or task[0] in helping]
-    coming = answers(asked.within(), left, workers, {**options, "beside": tuple(dict(tasks))})
+    coming = reporting.answers(asked.within(), left, workers, {**options, "beside": tuple(dict(tasks))})
     try:
         for task, point, lasting in coming:
             found[task] = point

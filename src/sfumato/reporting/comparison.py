@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.atomic import write_all
 from sfumato.errors import OutputError
-from sfumato.frames import Framed, tabled, titled
+from sfumato.frames import Framed, plot_tradeoff, tabled, titled
 from sfumato.joint import Joint
 
 SEALED = 1e-6  # of the entropy: what weights in integers and the margin of a promise cost a mechanism that tells all
@@ -180,8 +180,6 @@ class Comparison(Framed):
 
     def plot(self, of: str = "error", axes: Any = None) -> Any:
         """What each method reaches over ε ('error', 'error_secret', 'error_joint' or 'kept'), as matplotlib's axes."""
-        from sfumato.frames import plot_tradeoff
-
         return plot_tradeoff(self, of, axes)
 
     def __repr__(self) -> str:

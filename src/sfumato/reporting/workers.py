@@ -11,10 +11,12 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from sfumato import reporting
 from sfumato.designers.base import REGISTERED
 from sfumato.processes import answering, receive, send, started
 from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
@@ -117,12 +119,10 @@ def answers(
 
 
 def _here(within: UncertaintySet, strands: Sequence[Strand], options: dict[str, Any]) -> Iterator[Answer]:
-    from sfumato.reporting.measuring import measured
-
     waiting = list(reversed(strands))
     while waiting:
         strand = waiting.pop()
-        for task, point in zip(tasks_of(strand), measured(within, strand, **options), strict=True):
+        for task, point in zip(tasks_of(strand), reporting.measured(within, strand, **options), strict=True):
             yield task, point, True
             yield from _implied(point, waiting, within)
 
@@ -240,23 +240,19 @@ def main() -> None:
     """Load, and answer tasks until there are no more."""
     tasks, out = sys.stdin.buffer, answering()
     within, options = receive(tasks)
-    from sfumato.reporting.measuring import measured
-
     while True:
         try:
             strand = receive(tasks)
         except EOFError:
             return
         try:
-            for point in measured(within, strand, **options):
+            for point in reporting.measured(within, strand, **options):
                 send(out, point)
         except Exception as error:  # the parent says that it is a bug; the text may quote values of private rows
             send(out, (type(error).__name__, _place(error)))
 
 
 def _place(error: BaseException) -> str:
-    import traceback
-
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.path.basename(last.filename)}, line {last.lineno}"
 

@@ -13,12 +13,12 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers import design, least_epsilon, least_leakage
 from sfumato.joint import Joint
-from sfumato.libraries import scipy
 from sfumato.optimise.loss.least_loss import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv, written
 from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.uncertainty.polytope import least_cost
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,10 +62,8 @@ def printed(p: Floats, budget: float) -> float:
             np.hstack([np.eye(k), -np.ones((k, 1))]), np.append(np.ones(k), 1.0 - k)[None],
             np.hstack([p[:, :k], np.full((len(p), 1), -room)]),
         ])
-        first = np.eye(k + 1)[:1]
-        found = scipy.optimize.linprog(cost, rows, np.zeros(len(rows)), first, [1.0], bounds=(0, None), method="highs")
-        if found.status == 0:
-            best = min(best, math.log(max(1.0, found.fun)))
+        if (x := least_cost(cost, rows, np.zeros(len(rows)), np.eye(k + 1)[:1], [1.0]).x) is not None:
+            best = min(best, math.log(max(1.0, float(cost @ x))))
     return best
 
 

@@ -13,7 +13,7 @@ from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.libraries import scipy
-from sfumato.tolerances import LEAST, SUMS_TO_ONE
+from sfumato.tolerances import LEAST, SLIP, SUMS_TO_ONE
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, quotient
 from sfumato_kernel.laws import SMALLEST
 
@@ -57,6 +57,14 @@ class Polytope(FromPairs):
             object.__setattr__(self, name, value)
         if limits is not None and _linear(self, np.zeros(joint.shape)) is None:
             raise InputError("no distribution satisfies the inequalities.")
+
+    @property
+    def possible(self) -> Ints:
+        if self.vertices is not None:
+            return np.flatnonzero(self.vertices.sum(2).max(0) > 0)
+        most = [self.support(np.eye(self.joint.shape[0])[:, [s]] * np.ones(self.joint.shape)).value
+                for s in range(self.joint.shape[0])]
+        return np.flatnonzero(np.array(most) > SLIP)
 
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.vertices is None:
@@ -161,12 +169,28 @@ def _checked_inequalities(given: tuple[npt.ArrayLike, npt.ArrayLike], shape: tup
     return a, b
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastCost:
+    """x ≥ 0 of least cost, or whether there is none."""
+
+    x: Floats | None
+    empty: bool  # no x satisfies the limits; where there is neither, the programme has no end or the solver failed
+
+
+def least_cost(
+    cost: Floats, above: Floats, limits: Floats, equal: Floats | None = None, to: Sequence[float] | None = None
+) -> LeastCost:
+    """The x ≥ 0 with above·x ≤ limits and equal·x = to that costs least."""
+    found = scipy.optimize.linprog(cost, above, limits, equal, to, method="highs")
+    return LeastCost(np.asarray(found.x) if found.status == 0 else None, found.status == 2)
+
+
 def _solved(cost: Floats, a: Floats, b: Floats, equal: Floats, to: Sequence[float]) -> Floats | None:
-    """x ≥ 0 of least cost with a·x ≤ b and equal·x = to, or None where there is none."""
-    found = scipy.optimize.linprog(cost, a, b, equal, to, method="highs")
-    if not found.success and found.status != 2:
-        raise InputError(f"the linear programme over the polytope failed: {found.message}.")
-    return np.asarray(found.x) if found.success else None
+    """The same, or None where there is none: what a solver fails at says nothing about the set."""
+    found = least_cost(cost, a, b, equal, to)
+    if found.x is None and not found.empty:
+        raise InputError("the linear programme over the polytope failed.")
+    return found.x
 
 
 def _linear(polytope: Polytope, c: Floats) -> Extreme | None:

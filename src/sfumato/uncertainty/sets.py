@@ -61,6 +61,10 @@ class UncertaintySet(Protocol):
     def joint(self) -> Joint:
         """The estimate P̂ it surrounds, with the labels."""
 
+    @property
+    def possible(self) -> Ints:
+        """The secrets that some member lets occur: those that privacy compares."""
+
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         """Greatest P(y|s1) / P(y|s2) over P in F for the row Q(y|·) as [s, u]."""
 
@@ -87,6 +91,10 @@ class FromPairs:
     """What follows, for a set, from its worst pairs and from its ranges of one secret."""
 
     __slots__ = ()
+
+    @property
+    def possible(self: UncertaintySet) -> Ints:
+        return np.arange(self.joint.secret.size)
 
     def worst(self: UncertaintySet, row: Floats, s1: int, s2: int) -> Worst:
         pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
@@ -171,6 +179,10 @@ class Exactly(FromPairs):
 
     def __post_init__(self) -> None:
         checked_joint(self.joint, "a known distribution")
+
+    @property
+    def possible(self) -> Ints:
+        return np.flatnonzero(self.joint.p_secret > 0)
 
     def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         q = self.joint.useful_given_secret

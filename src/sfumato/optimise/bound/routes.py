@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from sfumato.libraries import scipy
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.prices import BLOCK_SETTLED, STRAND, Block, Corridor, Prices
@@ -144,10 +145,8 @@ class Split:
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
         """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
         the shift from going either way: it is convex in the shift."""
-        from scipy.optimize import minimize_scalar
-
         widest = (-self.epsilon, self.epsilon)  # as far apart as means of rows may lie
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": 12}
         ).x
         value = self.constant + float(np.log(self.prices.T)) - float(best) + self._price(best)[0]

@@ -14,6 +14,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.libraries import scipy
 from sfumato.optimise.arrays import (
     DUST,
     EMPTY,
@@ -271,15 +272,13 @@ def _ascended(
     starts: Floats, prices: Floats, rate: float, g: Floats, secret: Floats, random: np.random.Generator, budget: Budget
 ) -> Floats:
     """Posteriors v with f(v) − β D(v) − λ·v > 0, from ascent in the logits of v."""
-    from scipy.optimize import minimize
-
     floor, disturbance, dropped = ASCENT
     found = []
     for start in starts:
         if budget.over:
             break
         logits = np.log(np.maximum(start, floor)) + disturbance * random.standard_normal(len(start))
-        met = minimize(_deficit, logits, args=(prices, rate, g, secret), jac=True, method="L-BFGS-B").x
+        met = scipy.optimize.minimize(_deficit, logits, args=(prices, rate, g, secret), jac=True, method="L-BFGS-B").x
         v = np.exp(met - met.max())
         v = np.where(v > dropped * v.sum(), v, 0.0)
         v /= v.sum()

@@ -11,8 +11,8 @@ from functools import cache, cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, logit
 
+from sfumato.libraries import scipy
 from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
 
@@ -27,7 +27,9 @@ LISTED_SETS = 8  # useful values up to which all sets are listed instead of sear
 class BlockBall(Protocol):
     """A set whose secrets share a budget."""
 
-    budget: float
+    @property
+    def budget(self) -> float:
+        """What they share, in the units of `masses`."""
 
     def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
@@ -368,18 +370,17 @@ def climbed(
         places.append(-math.log(first.floor) / room)
 
     def cost(x: Floats) -> float:
-        share = expit(np.clip(x, -6.0, 6.0)).tolist()
+        share = scipy.special.expit(np.clip(x, -6.0, 6.0)).tolist()
         under = capped(epsilon, at_most, *share[2:])
         profile = replace(under, drop=rise * share[0], power=-math.log2(1.0 - share[1]))
         if profile not in seen:
             seen[profile] = score(profile)
         return -seen[profile]
 
-    from scipy.optimize import minimize
-
-    corners = logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
+    corners = scipy.special.logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
     with contextlib.suppress(OutOfTime):
-        minimize(cost, corners[0], method="Nelder-Mead", options={"maxfev": tries, "initial_simplex": corners})
+        options = {"maxfev": tries, "initial_simplex": corners}
+        scipy.optimize.minimize(cost, corners[0], method="Nelder-Mead", options=options)
     best = max(seen, key=lambda x: seen[x])
     return best, seen[best]
 
