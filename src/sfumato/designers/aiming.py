@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.splitting import ir
 from sfumato.errors import ClaimError, InputError, SfumatoError, unknown
-from sfumato.frames import Framed
+from sfumato.frames import Framed, Record
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
@@ -162,7 +161,7 @@ class Foreseen(Framed):
         object.__setattr__(self, "share", float(np.mean([part.rows for part in columns])) / self.n)
         object.__setattr__(self, "little", self.share < LITTLE)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         for part in self.parts:
             yield {"table": part.name, "values": part.values, "± points": part.points, "worth rows": part.rows}
 

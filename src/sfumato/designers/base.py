@@ -26,6 +26,8 @@ from sfumato.privacy import Information, LeastInformation, ceiling, information,
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from sfumato.designers.aiming import Foreseen
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
@@ -33,6 +35,8 @@ SEARCH = 0.65  # of the time of a design beside the proof, for its search: what 
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
 ENDED = "stopped at the time limit: the best design so far"
+Options = dict[str, Any]  # of a method by their names, as its callers give them: its function says what they are
+Details = dict[str, Any]  # what a method tells of a design beyond its value and bound, by names of its own
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
 
@@ -48,7 +52,7 @@ class Design:
     information: Information | None
     notes: tuple[str, ...] = ()  # what a reader should know: why this method, what was not proved
     seconds: float = 0.0
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     unit: str = "nats"  # of value, bound and ceiling
 
     @property
@@ -76,7 +80,7 @@ class Design:
         """What estimates from n released rows will be worth, by column, and what would help most."""
         return designers.foreseen(self.mechanism, n=n)
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Axes | None = None) -> Axes:
         """The mechanism as a picture of Q(y|x); returns matplotlib's axes."""
         return self.mechanism.plot(axes)
 
@@ -157,7 +161,7 @@ class Draft:
     method: str
     bound: float | None = None  # proved limit of the family; a family of one member is its own limit
     notes: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     claim: Claim | None = None  # what the designer promises, when it is not the task's claim
     score: Callable[[Mechanism], float] | None = None  # what the method optimises, when it is not I(input; Y)
     answers: Column | None = None  # what the outputs are called, when they are values

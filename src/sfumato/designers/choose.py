@@ -12,7 +12,18 @@ from typing import Any
 
 from sfumato.decimals import percent, with_unit
 from sfumato.designers.aiming import AIM, aimed, noted, searched
-from sfumato.designers.base import LARGEST, REGISTERED, RELATIVE, SHARING, Design, Draft, Task, finished, keywords_of
+from sfumato.designers.base import (
+    LARGEST,
+    REGISTERED,
+    RELATIVE,
+    SHARING,
+    Design,
+    Draft,
+    Options,
+    Task,
+    finished,
+    keywords_of,
+)
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
@@ -20,6 +31,7 @@ from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
+from sfumato.uncertainty.sets import is_set
 
 _HOMES = {
     **dict.fromkeys(("grr", "sue", "oue", "srr", "cr"), "closed_forms"), "ir": "splitting",
@@ -85,7 +97,7 @@ def design(
     return finished(task, draft, started)
 
 
-def _implied(method: str, notion: str, reads: str, recoverable: bool, options: dict[str, Any]) -> tuple[str, str, str]:
+def _implied(method: str, notion: str, reads: str, recoverable: bool, options: Options) -> tuple[str, str, str]:
     """The method, the notion and what is read, where some of them say the others."""
     if method in _FUNNEL:
         if recoverable:
@@ -123,7 +135,7 @@ def _planned(
 
 
 def _second(
-    within: UncertaintySet, epsilon: float, at_most: float, method: str, notion: str, options: dict[str, Any]
+    within: UncertaintySet, epsilon: float, at_most: float, method: str, notion: str, options: Options
 ) -> tuple[UncertaintySet, float | None]:
     """The set and the cap that a second promise leaves: none beside the promise for any distribution, if it is that."""
     if method not in _CAPPED or any(options.get(name) is not None for name in _NEARNESS):
@@ -177,14 +189,12 @@ def most_kept(
     return max((x for x in found if x[1] == x[1]), key=lambda x: x[1], default=None)
 
 
-def as_set(within: Any) -> UncertaintySet:
+def as_set(within: UncertaintySet | Joint) -> UncertaintySet:
     """The set itself, or the confidence ball around a joint."""
-    if isinstance(within, Joint) or not hasattr(within, "worst"):
-        return ChiSquareBall(checked_joint(within, "a design"))
-    return within  # type: ignore[no-any-return]
+    return within if is_set(within) else ChiSquareBall(checked_joint(within, "a design"))
 
 
-def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
+def _draft(method: str, task: Task, options: Options) -> Draft:
     known = options_of(method)
     if strange := [name for name in options if name not in known]:
         raise unknown(f"an option of {method}", strange[0], known) if known else InputError(
@@ -196,7 +206,7 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     return made
 
 
-def _auto(task: Task, options: dict[str, Any]) -> Draft:
+def _auto(task: Task, options: Options) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
     near = [f"{name}=" for name in _NEARNESS if options.get(name) is not None]
     if not near:
@@ -274,7 +284,7 @@ def designs(
     return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
 
 
-def _sharing(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Iterator[Draft] | None:
+def _sharing(tasks: Sequence[Task], method: str, options: Options) -> Iterator[Draft] | None:
     """The drafts of a method at increasing ε that share their searches; None for a method that has none to share."""
     if method != "auto":
         return _along(method, tasks, options) if method in SHARING else None
@@ -289,7 +299,7 @@ def _sharing(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Ite
     return map(most_informative, tasks, _along("ballopt", tasks, given))
 
 
-def _along(method: str, tasks: Sequence[Task], options: dict[str, Any]) -> Iterator[Draft]:
+def _along(method: str, tasks: Sequence[Task], options: Options) -> Iterator[Draft]:
     make: Callable[..., Iterator[Draft]] = getattr(home_of(method), f"{method}_along")
     return make(tasks, **options)
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
 from sfumato.decimals import at_most
-from sfumato.designers.base import ENDED, LARGEST, LIMIT, Draft, Task, listed_rows, silent
+from sfumato.designers.base import ENDED, LARGEST, LIMIT, Details, Draft, Task, listed_rows, silent
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
@@ -264,7 +264,7 @@ def srlip(
         return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
     budget = Budget.of(time_limit or LIMIT)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
-    details = {"product": parts.value, "product_level": parts.level}
+    details: Details = {"product": parts.value, "product_level": parts.level}
     if not (task.joint.useful.size <= TRIED if joint is None else joint):
         note = "no joint design was tried; the bound is H(X)"
         law = Table(whole(parts.mechanisms), 1)

@@ -14,9 +14,9 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
-from sfumato.designers.base import LIMIT, Design, Draft, Task
+from sfumato.designers.base import LIMIT, Design, Details, Draft, Options, Task
 from sfumato.designers.choose import design
-from sfumato.designers.distances import Distance, measured
+from sfumato.designers.distances import Distance, Outputs, measured
 from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -33,7 +33,8 @@ from sfumato.optimise.loss.sources import (
     lost,
     mutual_leakage,
 )
-from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty.sets import is_set
 
 
 def hamming(task: Task) -> Draft:
@@ -46,7 +47,7 @@ def hamming(task: Task) -> Draft:
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
     q, bound = least_hamming(sources, task.epsilon)
-    details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
+    details: Details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), bound, task.within, details)
 
@@ -113,19 +114,21 @@ def _budget(budget: float, *, share: bool) -> float:
     return value
 
 
-def _measured(sources: Any, distance: Any, values: Any, outputs: Any) -> tuple[Sources, Alphabet, Distance, float]:
+def _measured(
+    sources: object, distance: object, values: object, outputs: Outputs
+) -> tuple[Sources, Alphabet, Distance, float]:
     """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
     within = Sources.of(sources)
-    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
+    useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.size)
     measure = measured(useful, distance, values, outputs)
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
 
 
-def _about_secret(sources: Any, about: str | None) -> bool:
+def _about_secret(sources: object, about: str | None) -> bool:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
         raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
-    if not hasattr(sources, "joint"):
+    if not is_set(sources):
         if about == "secret":
             raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
         return False
@@ -135,7 +138,7 @@ def _about_secret(sources: Any, about: str | None) -> bool:
 
 
 def least_epsilon(
-    sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None,
+    sources: object, budget: float, distance: object = "hamming", *, values: object = None, outputs: Outputs = None,
     about: str | None = None, **options: Any,
 ) -> LeastEpsilon:
     """The least ε whose expected distortion meets the budget at every source, with the mechanism that attains it.
@@ -149,7 +152,8 @@ def least_epsilon(
     >>> round(found.epsilon, 6), found.source_class
     (2.079442, 'II')
     """
-    if _about_secret(sources, about):
+    beside = _about_secret(sources, about)
+    if beside and is_set(sources):
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
@@ -184,7 +188,7 @@ def _sealed(
 
 
 def _dual(
-    within: Any, budget: float, distance: Any, values: Any, outputs: Any, options: dict[str, Any]
+    within: UncertaintySet, budget: float, distance: object, values: object, outputs: Outputs, options: Options
 ) -> LeastEpsilon:
     """Bisection between an ε that is reached and one that is proved to be too small."""
     tolerance = float(options.pop("tolerance", DUAL_TOLERANCE))
@@ -201,7 +205,7 @@ def _dual(
 
 
 def least_leakage(
-    sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None
+    sources: object, budget: float, distance: object = "hamming", *, values: object = None, outputs: Outputs = None
 ) -> LeastLeakage:
     """min over mechanisms within the budget of max over sources of I(X; Y), in nats, with a proved gap [003, §III-A].
 
@@ -235,8 +239,8 @@ class Tradeoff:
 
 
 def tradeoff(
-    within: ChiSquareBall | Exactly, epsilons: Sequence[float], distance: Any = "squared", *, values: Any = None,
-    outputs: Any = None, robust_privacy: bool = True, robust_utility: bool = False, reads: str = "both",
+    within: ChiSquareBall | Exactly, epsilons: Sequence[float], distance: object = "squared", *, values: object = None,
+    outputs: Outputs = None, robust_privacy: bool = True, robust_utility: bool = False, reads: str = "both",
     tolerance: float = 1e-4,
 ) -> Tradeoff:
     """The curve of least distortion at many ε, without sealing each point: values and proved bounds."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothin
 
 
 def precise(
-    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None,
+    task: Task, *, target: object = "joint", time_limit: float | None = None, progress: Progress | None = None,
     working: float | None = None,
 ) -> Draft:
     """The least standard error of estimates under ε-RLDP over a set: an A-optimal mixture of private rows (ours).
@@ -50,7 +49,7 @@ def precise(
 
 
 def precise_along(
-    tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None, bounded: bool = True,
+    tasks: Sequence[Task], *, target: object = "joint", working: float | None = None, bounded: bool = True,
     starts: Sequence[Mechanism] = (), once: float | None = None,
 ) -> Iterator[Draft]:
     """The same at increasing ε: in one search where the set allows it, else each begun with the rows of the one before.
@@ -79,10 +78,10 @@ class Estimated:
     """What is asked for: a target of a task, over all cells; those that were never counted have a trace of mass."""
 
     task: Task
-    target: Any
+    target: object
 
     @classmethod
-    def of(cls, task: Task, target: Any) -> Estimated:
+    def of(cls, task: Task, target: object) -> Estimated:
         if task.notion != "rldp":
             raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
         if len(task.within.possible) < 2:
@@ -168,7 +167,7 @@ class Estimated:
     # --- the draft: the best of what was found and of the protocols ---------------------------------------------------
 
     def _best(
-        self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: Any
+        self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: object
     ) -> Draft:
         """The best of the rows found and of the protocols, by the error of the aim; `asked`: whether a proof was."""
         task, full = self.task, [q if self.task.reads == "useful" else aim.coordinates.full(q) for q in rows]
@@ -192,7 +191,7 @@ class Estimated:
         draft = self._draft(law, math.sqrt(min(least, error) / n), score, **details, origin=name)
         return replace(draft, notes=tuple(notes), task=None if reads == task.reads else task.with_reads(reads))
 
-    def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: Any) -> Draft:
+    def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: object) -> Draft:
         unit = RELATIVE if self.name == "each" else "of standard error"
         return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
 

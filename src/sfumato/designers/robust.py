@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from sfumato.designers.base import (
     LARGEST,
     NEXT_OF_CURVE,
     SEARCH,
+    Details,
     Draft,
     Task,
     along,
@@ -49,6 +50,7 @@ from sfumato.optimise.product.two_level import Profile, capped
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
 from sfumato.tolerances import ALIKE, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
+from sfumato.uncertainty.sets import WorstPairs
 
 SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
 LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
@@ -86,7 +88,7 @@ class Found:
     value: float
     notes: list[str] = field(default_factory=list)
     bound: float = math.inf
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     carried: Carried | None = None  # what a search at another ε may begin with
 
     @classmethod
@@ -211,7 +213,7 @@ def _drafted(
     if every is not None:
         found = Found(Table(every[0], task.rows), every[1], bound=every[1])
     elif listable(within, task.reads, search) or (
-        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED_ROW
+        not _laid(within, task) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED_ROW
     ):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
@@ -235,15 +237,15 @@ def _drafted(
     return draft, handed
 
 
-def _laid(task: Task, within: Any) -> bool:
+def _laid(within: WorstPairs, task: Task) -> TypeGuard[ChiSquareBall | RenyiBall]:
     """Whether rows may be a layout."""
     return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
 
 
-def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:
+def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | None, each: float) -> Found:
     """Rows that are not listed: a layout for the secrets that occur, or rows of a coarser table if these keep more."""
     p = task.joint.p
-    if not _laid(task, within):
+    if not _laid(within, task):
         raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = within.around(Joint.from_probabilities(p[seen], n=task.joint.n))

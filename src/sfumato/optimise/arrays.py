@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ def entropy(p: Floats) -> float:
     return -float(xlogx(p).sum())
 
 
-def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
+def greatest_gap(high: Floats, low: Floats, factor: float | Floats) -> Floats:
     """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
 
     A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).

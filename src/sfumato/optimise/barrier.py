@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,8 @@ from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
+from sfumato.uncertainty.balls import SharedRadius
+from sfumato.uncertainty.power_tilting import kappa
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
 NEWTON_STEPS = 70  # of Newton's method, about 35 are needed
@@ -199,12 +200,12 @@ class BallMover:
     """Rows that maximise tangents of the aim over the private rows of a ball."""
 
     def __init__(self, cone: RatioCone) -> None:
-        within: Any = cone.within
+        within = cone.within
+        assert isinstance(within, SharedRadius)  # `smooth` says so
         self.cone, self.p = cone, cone.coordinates.p
-        alpha = within.alpha if isinstance(within, RenyiBall) else 2.0
-        self.kappa = (alpha - 1) / alpha
+        self.kappa = kappa(within.alpha)
         self.kinds = 1 if self.kappa > 0 else 2
-        self.budget = within.budget if isinstance(within, RenyiBall) else 2 * within.slack  # T(B): b = κT(B) for χ²
+        self.budget = within.budget  # T(B)
         self.cap = None if cone.cap is None or len(cone.cap.numbers) < 2 else Capped(cone.cap, len(self.p))
         self._layout(cone)
 

@@ -16,7 +16,7 @@ from sfumato.libraries import scipy
 from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty import ChiSquareBall
-from sfumato.uncertainty.sets import Anything, UncertaintySet
+from sfumato.uncertainty.sets import Anything, WorstPairs
 from sfumato.uncertainty.shifts import CLOSE, ROUGH, Shifts, others, worst_shifts
 
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
@@ -188,7 +188,7 @@ class _OverSet:
     free = False  # whether the cap is the promise
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str, at_most: float | None, margin: float = SEALING
+        self, within: WorstPairs, epsilon: float, reads: str, at_most: float | None, margin: float = SEALING
     ) -> None:
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(within.joint, reads)
         self.E = float(np.exp(epsilon - min(margin, epsilon / 2)))
@@ -220,7 +220,7 @@ class RatioCone(_OverSet):
     SEARCHED, SCREENED = 400, 100  # passes over the values of all pairs, and over those of all secrets and splits
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,
+        self, within: WorstPairs, epsilon: float, reads: str = "both", at_most: float | None = None, *,
         closely: bool = False,
     ) -> None:
         joint, self.free = within.joint, isinstance(within, Anything)
@@ -313,7 +313,7 @@ class BeliefCone(_OverSet):
     MARGIN = 2e-6  # nats: less than a proof by intervals can be relied on to find
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str = "both", *, below: bool = False,
+        self, within: WorstPairs, epsilon: float, reads: str = "both", *, below: bool = False,
         at_most: float | None = None,
     ) -> None:
         super().__init__(within, epsilon, reads, at_most, self.MARGIN)

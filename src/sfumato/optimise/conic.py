@@ -8,11 +8,12 @@ from typing import Any
 
 import clarabel
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from sfumato.optimise.arrays import GHOST, REPAIRED, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget, spend
-from sfumato.optimise.linear import LinearProgramme, Solution
+from sfumato.optimise.linear import LinearProgramme, Matrix, Solution
 from sfumato.tolerances import UNIT
 
 Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linear expression for every entry
@@ -191,7 +192,7 @@ class LawProgramme:
         self.matrix = sparse.csr_matrix((old.data, old.indices, old.indptr), (len(self.right), self.size))
         return np.arange(before, self.size)
 
-    def at_most(self, matrix: Any, right: Floats | float = 0.0) -> None:
+    def at_most(self, matrix: Matrix, right: Floats | float = 0.0) -> None:
         """Rows A x ≤ b over the first variables."""
         block = sparse.csr_matrix(matrix)
         block.resize(block.shape[0], self.size)
@@ -200,7 +201,7 @@ class LawProgramme:
         if self.lp is not None:
             self.lp.at_most(block, right)
 
-    def limit(self, names: Ints, weights: Any, right: Floats | float = 0.0) -> None:
+    def limit(self, names: Ints, weights: npt.ArrayLike, right: Floats | float = 0.0) -> None:
         """Rows Σ_k weights·x[names[·, k]] ≤ b."""
         values = np.broadcast_to(np.asarray(weights, dtype=np.float64), names.shape)
         line = np.repeat(np.arange(len(names)), names.shape[1])

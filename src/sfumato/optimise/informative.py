@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -24,11 +23,14 @@ from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_lev
 from sfumato.optimise.product.two_level import DROPS, TRIES, OutOfTime, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
 from sfumato.optimise.starts import FreeRows, ProductMover, Simplices, merged
+from sfumato.uncertainty import ChiSquareBall, RenyiBall
+from sfumato.uncertainty.sets import WorstPairs
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more, and these where not
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
+Around = ChiSquareBall | RenyiBall | Simplices  # sets that are known around other tables too
 FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
 
 
@@ -48,7 +50,7 @@ class Chain:
     """The stages of one design over a set whose secrets share a budget, or over any other set."""
 
     def __init__(
-        self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
+        self, within: WorstPairs, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
         carried: Carried | None = None,
     ) -> None:
@@ -67,6 +69,12 @@ class Chain:
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
         self.coarse = self.interrupted = False  # whether cells are merged, and whether somebody ended the search
         self.cuts = np.zeros((0, len(self.coordinates.p)))
+
+    @property
+    def around(self) -> Around:
+        """The set, for stages that are for sets which are known around other tables too."""
+        assert isinstance(self.within, Around)
+        return self.within
 
     @property
     def few(self) -> bool:
@@ -100,7 +108,7 @@ class Chain:
         """The stages in their order."""
         p, alone = self.within.joint.p, self.profile is None
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
-        around = self.reads == "both" and self.cone.screening  # the same set is known around other tables
+        around = self.reads == "both" and isinstance(self.within, Around)
         if self.simplices and alone and self.at_most is None and cells == p.size <= NUMBERS:
             yield "rays", self._rays
         if around and empty and len(self.seen) > 1 and self.carried is None:
@@ -109,7 +117,7 @@ class Chain:
                 yield "anything", self._anything
         if around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2:
             yield "coarser", self._coarser
-        if around and not empty and len(p) > 1 and (self.simplices or self.within.budget > 0):
+        if around and not empty and len(p) > 1 and (self.simplices or self.around.budget > 0):
             yield "product", self._products
         if not alone:
             return
@@ -156,7 +164,7 @@ class Chain:
     def _below(self, joint: Joint, starts: Sequence[Floats] = (), share: float = STAGE, coarse: bool = False) -> Floats:
         """Rows over all cells of another table, found in the same way with a ball of the same radius around it."""
         below = Chain(
-            self.within.around(joint), self.epsilon, self.reads, self.budget.part(share), profile=self.profile,
+            self.around.around(joint), self.epsilon, self.reads, self.budget.part(share), profile=self.profile,
             quick=self.quick, at_most=self.at_most, bounding=False,
         )
         below.coarse = coarse
@@ -191,8 +199,8 @@ class Chain:
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
         budget = self.budget.part(FEW) if self.few and self.profile is None else self.budget.part()
         best = self.profile or plain
-        if self.profile is None and self.within.budget > 0:
-            best = liked(self.within, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
+        if self.profile is None and self.around.budget > 0:
+            best = liked(self.around, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
             best = best if small or self.quick or self.carried else self._climbed(best, budget.part())
         for profile in dict.fromkeys([best, plain] if small and self.profile is None else [best]):
             if not (self.families and budget.over) or profile in self.families:
@@ -220,11 +228,12 @@ class Chain:
 
     def _under(self, profile: Profile) -> Families:
         if profile not in self.families:
-            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
+            self.families[profile] = Families(self.around, self.around.joint.p, self.epsilon, profile)
         return self.families[profile]
 
     def _rays(self) -> None:
         """Every extreme row of a cone with finitely many inequalities over few numbers."""
+        assert isinstance(self.within, Simplices)
         facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
         with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
             found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
@@ -297,7 +306,7 @@ UNEVEN = 2.0  # times its even share of the time that is left, which a level of 
 
 
 def most_informative(
-    within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
+    within: WorstPairs, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
     others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
     at_most: float | None = None, carried: Carried | None = None, bounding: bool = True,
 ) -> InformativeRows:
@@ -317,7 +326,7 @@ def most_informative(
 
 
 def informative_along(
-    within: Any, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
+    within: WorstPairs, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
     gap: float, once: float | None = None,
 ) -> list[InformativeRows] | None:
     """Rows and bounds at increasing ε; None where levels are not searched together.
@@ -340,11 +349,11 @@ def informative_along(
     return [_back(x.finished(), order) for x in chains]
 
 
-def _in_own_order(within: Any, reads: str) -> tuple[Any, Ints]:
+def _in_own_order(within: WorstPairs, reads: str) -> tuple[WorstPairs, Ints]:
     """A set around its table in an order of its own, and the place of each input there in the table as given."""
     joint = within.joint
-    s, u = canonical(joint.p) if hasattr(within, "around") else map(np.arange, joint.shape)
-    if hasattr(within, "around"):
+    s, u = canonical(joint.p) if isinstance(within, Around) else map(np.arange, joint.shape)
+    if isinstance(within, Around):
         within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
     return within, u if reads == "useful" else (s[:, None] * len(u) + u).ravel()
 
@@ -354,7 +363,7 @@ def _back(found: InformativeRows, order: Ints) -> InformativeRows:
     return found
 
 
-def listable(within: Any, reads: str, budget: Budget) -> bool:
+def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
     numbers = len(Coordinates.of(within.joint, reads).p)
     if numbers > LISTED_ROW:
@@ -362,7 +371,7 @@ def listable(within: Any, reads: str, budget: Budget) -> bool:
     return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
 
 
-def coarse_rows(within: Any, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
+def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
     """Rows of the finest merged table whose rows can be listed, spread over this one; None without such a table."""
     joint = within.joint
     alone, S = int(np.count_nonzero(joint.p)), len(joint.p)
@@ -377,8 +386,8 @@ def coarse_rows(within: Any, epsilon: float, budget: Budget, at_most: float | No
 
 
 def widest(
-    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None,
-    each: float = 0.0,
+    within: ChiSquareBall | RenyiBall, epsilon: float, budget: Budget, profile: Profile | None = None,
+    at_most: float | None = None, each: float = 0.0,
 ) -> tuple[Arrangement, Profile]:
     """A layout where rows are not listed, under the profile that a relaxation likes; `each` as in `decoupled`."""
     p = within.joint.p

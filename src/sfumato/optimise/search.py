@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from highspy import HighsBasis
 
 from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, TINY, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Slopes, smooth
@@ -167,7 +168,7 @@ class CutMover:
             self._add(self.cone.cuts(starts, loose=True, room=NEAR).normals)
         costs = slopes(starts, np.arange(len(starts)))
         x, done = np.zeros((len(costs), self.n)), np.zeros(len(costs), bool)
-        bases: list[Any] = [None] * len(costs)
+        bases: list[HighsBasis | None] = [None] * len(costs)
         live: Ints = np.arange(len(costs))
         for turn in range(ROUNDS):
             for i in live:
@@ -187,7 +188,7 @@ class CutMover:
             live = live[np.unique(cuts.y[bad])]
         return x[done]
 
-    def _best(self, cost: Floats, basis: Any, first: bool) -> Floats | None:
+    def _best(self, cost: Floats, basis: HighsBasis | None, first: bool) -> Floats | None:
         self.lp.cost(cost)
         if basis is not None:
             self.lp.resume(basis)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,8 @@ from sfumato.optimise.product.blocks import Arrangement, Families
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import InformationAim, improve
 from sfumato.tolerances import SUBSETS, UNIT
-from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
+from sfumato.uncertainty import ChiSquareBall, RenyiBall
+from sfumato.uncertainty.sets import Pairs, quotient
 
 # --- the commonest cells alone, the rest of every secret together -----------------------------------------------------
 # Rows of the coarse table, spread over the fine one, are private there: by Cauchy–Schwarz (Hölder for other orders)
@@ -164,14 +164,13 @@ class Simplices:
     The corners are L + ρe_u, ρ = 1 − ΣL, so the least and greatest means are L·v + ρ·min v and L·v + ρ·max v.
     """
 
-    around_set: Any  # the ball that is enclosed
+    around_set: ChiSquareBall | RenyiBall  # that is enclosed
     same_secret: bool = True  # Definition 3 of 000 also compares a secret with itself, which privacy does not need
     budget: float = 0.0
 
     @property
     def joint(self) -> Joint:
-        inner: UncertaintySet = self.around_set
-        return inner.joint
+        return self.around_set.joint
 
     @cached_property
     def least(self) -> Floats:
@@ -181,14 +180,14 @@ class Simplices:
     def around(self, joint: Joint) -> Simplices:
         return Simplices(self.around_set.around(joint), self.same_secret)
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         one, L = np.eye(first.shape[-1]), self.least
         rest = 1 - L.sum(1)
         r1 = L[s1] + rest[s1][:, None] * one[first.argmax(-1)]
         r2 = L[s2] + rest[s2][:, None] * one[second.argmin(-1)]
         return Pairs(quotient((r1 * first).sum(-1), (r2 * second).sum(-1)), r1, r2)
 
-    def means(self, values: Floats, s: Any, spent: Floats, close: float = 0.0) -> Floats:
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = 0.0) -> Floats:
         """The greatest R·v given s; there is no budget to spend."""
         L = self.least[s]
         return np.asarray((L * values).sum(-1) + (1 - L.sum(-1)) * values.max(-1) + 0.0 * spent)

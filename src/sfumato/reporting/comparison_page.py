@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from xml.sax.saxutils import escape
 
 from sfumato import privacy
@@ -201,7 +200,7 @@ def _data(found: Comparison, chosen: tuple[str, ...]) -> str:
     })
 
 
-def _rows(points: tuple[Point, ...], chosen: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(points: tuple[Point, ...], chosen: tuple[str, ...]) -> list[dict[str, object]]:
     """The table: recommended ones first, then the others by what they keep, then other promises."""
 
     def rank(p: Point) -> tuple[bool, int, bool, float]:

@@ -14,10 +14,10 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
 
 from sfumato import reporting
-from sfumato.designers.base import REGISTERED
+from sfumato.designers.base import REGISTERED, Options
 from sfumato.processes import answering, receive, send, started
 from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
 from sfumato.reporting.comparison import Missing, Point
@@ -97,11 +97,12 @@ class Running:
             self.process.kill()
 
 
-Arrivals = queue.Queue[tuple[Running, Any]]  # who answered, and what: a point, what went wrong, or None at its end
+Arrivals = queue.Queue[tuple[Running, Point | Missing | tuple[str, str] | None]]
+"""Who answered, and what: a point, what went wrong, or None at its end."""
 
 
 def answers(
-    within: UncertaintySet, tasks: Sequence[Task], workers: int, options: dict[str, Any]
+    within: UncertaintySet, tasks: Sequence[Task], workers: int, options: Options
 ) -> Iterator[Answer]:
     """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes.
 
@@ -118,7 +119,7 @@ def answers(
         yield from _together(first, there, closed, own, workers, within, options)
 
 
-def _here(within: UncertaintySet, strands: Sequence[Strand], options: dict[str, Any]) -> Iterator[Answer]:
+def _here(within: UncertaintySet, strands: Sequence[Strand], options: Options) -> Iterator[Answer]:
     waiting = list(reversed(strands))
     while waiting:
         strand = waiting.pop()
@@ -156,7 +157,7 @@ def tasks_of(strand: Strand) -> list[Task]:
     return [(method, epsilon) for method, epsilons in strand for epsilon in epsilons]
 
 
-def _portable(content: Any) -> bytes | None:
+def _portable(content: object) -> bytes | None:
     """As bytes, or None for sets made of functions, which only this process can call."""
     try:
         return pickle.dumps(content)
@@ -166,7 +167,7 @@ def _portable(content: Any) -> bytes | None:
 
 def _together(
     first: bytes, strands: list[Strand], closed: list[Strand], own: list[Strand], workers: int, within: UncertaintySet,
-    options: dict[str, Any],
+    options: Options,
 ) -> Iterator[Answer]:
     """Processes for the strands, the closed forms here while they begin, and what only this process can make."""
     arrived: Arrivals = queue.Queue()
@@ -224,7 +225,7 @@ def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: Arriv
     return fresh
 
 
-def _failed(task: Task, answer: Any) -> Answer:
+def _failed(task: Task, answer: tuple[str, str] | None) -> Answer:
     if answer is None:
         return task, Missing(*task, "its process ended without an answer (too little memory?)"), False
     name, where = answer

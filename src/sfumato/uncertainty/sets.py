@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
@@ -52,14 +52,21 @@ class Pairs:
         return self.ratio, self.first, self.second, self.mu, self.m
 
 
-class UncertaintySet(Protocol):
-    """A set F of joint distributions of (S, U), known by its worst cases."""
-
-    kind: ClassVar[str]
+class WorstPairs(Protocol):
+    """What a search asks of a set: its worst cases for two secrets at a time."""
 
     @property
     def joint(self) -> Joint:
         """The estimate P̂ it surrounds, with the labels."""
+
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = ...) -> Pairs:
+        """`ratios` with conditionals that attain them; a looser `close` may name pairs that are not quite the worst."""
+
+
+class UncertaintySet(WorstPairs, Protocol):
+    """A set F of joint distributions of (S, U), known by its worst cases."""
+
+    kind: ClassVar[str]
 
     @property
     def possible(self) -> Ints:
@@ -70,9 +77,6 @@ class UncertaintySet(Protocol):
 
     def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         """`worst` for many pairs at once: first[i, u] for secret s1[i] against second[i, u] for s2[i]."""
-
-    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = ...) -> Pairs:
-        """`ratios` with conditionals that attain them; a looser `close` may name pairs that are not quite the worst."""
 
     def spikes(self) -> tuple[Floats, Floats]:
         """Least and greatest P(u|s) over F, as two tables [s, u]."""
@@ -85,6 +89,11 @@ class UncertaintySet(Protocol):
 
     def support(self, c: Floats) -> Extreme:
         """max ⟨c, P⟩ over P in F."""
+
+
+def is_set(given: object) -> TypeGuard[UncertaintySet]:
+    """Whether something is a set of distributions, where people may give other things too."""
+    return hasattr(given, "worst") and hasattr(given, "joint")
 
 
 class FromPairs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sfumato.optimise.bound.routes import ChainRule, Split, two_values
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import best_cover
 from sfumato.uncertainty.balls import SharedRadius
+from sfumato.uncertainty.sets import WorstPairs
 
 __all__ = ["Bound", "about_secret", "bound"]
 
@@ -44,7 +45,7 @@ class Route(Protocol):
 
 
 def bound(
-    p: Floats, within: Any, epsilon: float, *, value: float = -np.inf, gap: float = 0.0, budget: Budget = FREE
+    p: Floats, within: WorstPairs, epsilon: float, *, value: float = -np.inf, gap: float = 0.0, budget: Budget = FREE
 ) -> Bound:
     """The least of what the routes prove for ε-privacy over an uncertainty set that contains P̂ = p[s, u].
 

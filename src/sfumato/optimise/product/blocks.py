@@ -12,7 +12,17 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
-from sfumato.optimise.product.two_level import NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible, relaxed
+from sfumato.optimise.product.two_level import (
+    NODES,
+    BlockBall,
+    BlockSet,
+    Heights,
+    Profile,
+    TwoLevel,
+    bend,
+    possible,
+    relaxed,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,12 +257,12 @@ def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
 class Families:
     """The two-level blocks of every secret under a profile, and a first total T."""
 
-    def __init__(self, ball: BlockBall, p: Floats, epsilon: float, profile: Profile) -> None:
+    def __init__(self, ball: BlockSet, p: Floats, epsilon: float, profile: Profile) -> None:
         E, self.p, self.shares = math.exp(epsilon), p, p.sum(1)
         self.wide = p.size > WIDE
         self.low, self.high = 1 / E, 1 / (1 + profile.drop)
         laws, secrets = p / self.shares[:, None], np.arange(len(p))
-        measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in secrets]
+        measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in range(len(p))]
         masses = [bend(129) if self.wide else possible(*x) for x in zip(laws, measures, strict=True)]
         heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else NODES, masses)
         envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)

@@ -35,6 +35,26 @@ class BlockBall(Protocol):
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
 
 
+class OwnBlocks(Protocol):
+    """A set whose secrets share nothing: each has masses of its own, and its extreme blocks are known."""
+
+    @property
+    def budget(self) -> float:
+        """0."""
+
+    def masses_of(self, s: int, w: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of measure w."""
+
+    def measure(self, s: int) -> Floats:
+        """That of sets of values, on which the heights of their blocks depend."""
+
+    def extreme(self, s: int, E: float) -> Floats:
+        """The extreme blocks between 1 and E, for few values."""
+
+
+BlockSet = BlockBall | OwnBlocks
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """f(b') = 1 + drop·(1 − (b'/b)^power) on [0, b]: decreasing with f(b) = 1; drop = 0 is the product set (ours).
@@ -66,7 +86,7 @@ class Heights:
     from the right stops at the root of need − room after finitely many pieces.
     """
 
-    ball: BlockBall
+    ball: BlockSet
     s: int
     share: float | Floats  # of the secret; [mass, 1] for the masses of several at once, see `several`
     E: float
@@ -108,7 +128,7 @@ class Heights:
 
     @staticmethod
     def several(
-        ball: BlockBall, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
+        ball: BlockSet, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
     ) -> list[Heights]:
         """One for each secret, many secrets in one pass where they differ by their share alone."""
         out: list[Heights] = []
@@ -323,7 +343,7 @@ def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
 
 
 def liked(
-    ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
+    ball: BlockSet, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
 ) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
     relaxation, plain = _relaxation(ball, p, epsilon, at_most), capped(epsilon, at_most)
@@ -336,7 +356,7 @@ def liked(
     return climbed(score, first, epsilon, at_most, TRIES)
 
 
-def _relaxation(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
+def _relaxation(ball: BlockSet, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
     """What a profile keeps in the relaxation, on some secrets; −∞ where it leaves no room."""
     E, shares = math.exp(epsilon), p.sum(1)
     least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
