@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sfumato import designers
 from sfumato.alphabet import Alphabet, Column
 from sfumato.decimals import near, percent, with_unit
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
@@ -39,9 +40,7 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
     if aim == "information":
         return informative()
     if aim != "closed" and searched(task):
-        from sfumato.designers.precise import precise
-
-        return noted(precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
+        return noted(designers.precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
     blind = "nothing can be estimated from any closed form here, so that auto kept the most bits instead"
     return _best_closed(task) or informative().with_note(blind)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import inspect
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
+from sfumato.tolerances import SLIP
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class Design:
 
     @property
     def gap(self) -> float:
-        """|bound − value| / max(|value|, 1e-12)."""
-        return abs(self.bound - self.value) / max(abs(self.value), 1e-12)
+        """|bound − value| relative to the value, which counts as 1e-12 at least."""
+        return abs(self.bound - self.value) / max(abs(self.value), SLIP)
 
     @property
     def least(self) -> LeastInformation:
@@ -148,9 +148,6 @@ class Task:
         """Seconds that the proof of a table with an output for every cell takes, about."""
         S, U = self.joint.shape
         return PROVED * S * U * S * (S - 1) * U
-
-    def with_reads(self, reads: str) -> Task:
-        return replace(self, reads=reads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,30 +261,3 @@ def along(
         budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST_OF_CURVE * seconds)
         draft, known = one(task, budget, known)
         yield draft
-
-
-# --- methods of others, registered while a programme runs -------------------------------------------------------------
-
-
-Designer = Callable[..., Draft]
-REGISTERED: dict[str, Designer] = {}
-SHARING = ("ballopt", "precise")  # methods whose searches at several ε share what they find, by their `…_along`
-
-
-def register(name: str, designer: Designer, *, replace: bool = False) -> None:
-    """Make `designer(task, **options) -> Draft` a method by this name: for design, auto's rivals and compare.
-
-    Drafts are sealed and certified for the task's claim as all others. Keyword-only parameters are its options.
-    """
-    if not callable(designer):
-        raise InputError(f"a designer is a function of a task, got a {type(designer).__name__}.")
-    if not (isinstance(name, str) and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
-        raise InputError(f"a method's name has letters, digits and hyphens, got {name!r}.")
-    if name in designers.methods() and not (replace and name in REGISTERED):
-        raise InputError(f"there is a method {name!r} already: choose another name (or replace=True, if it is yours).")
-    REGISTERED[name] = designer
-
-
-def keywords_of(designer: Designer) -> tuple[str, ...]:
-    """The names of its keyword-only parameters."""
-    return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)

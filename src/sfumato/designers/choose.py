@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,18 +13,7 @@ from typing import Any
 
 from sfumato.decimals import percent, with_unit
 from sfumato.designers.aiming import AIM, aimed, noted, searched
-from sfumato.designers.base import (
-    LARGEST,
-    REGISTERED,
-    RELATIVE,
-    SHARING,
-    Design,
-    Draft,
-    Options,
-    Task,
-    finished,
-    keywords_of,
-)
+from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
@@ -47,6 +37,9 @@ _QUICK = ("ballopt", "polyopt")  # searches that can be short
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
+Designer = Callable[..., Draft]
+REGISTERED: dict[str, Designer] = {}  # methods of others, while a programme runs
+SHARING = ("ballopt", "precise")  # methods whose searches at several ε share what they find, by their `…_along`
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 
@@ -161,11 +154,11 @@ def options_of(method: str) -> tuple[str, ...]:
     return keywords_of(designer(method))
 
 
-def designer(method: str) -> Callable[..., Draft]:
+def designer(method: str) -> Designer:
     """The function behind the name of a method."""
     if method in REGISTERED:
         return REGISTERED[method]
-    found: Callable[..., Draft] = getattr(home_of(method), method.replace("-", "_"))
+    found: Designer = getattr(home_of(method), method.replace("-", "_"))
     return found
 
 
@@ -331,6 +324,28 @@ def _bounded(made: list[Design]) -> tuple[Design, ...]:
             pick = min if made[i].unit == "nats" else max
             made[i] = replace(made[i], bound=pick(made[i].bound, made[i + 1].bound))
     return tuple(made)
+
+
+# --- methods of others, registered while a programme runs -------------------------------------------------------------
+
+
+def register(name: str, designer: Designer, *, replace: bool = False) -> None:
+    """Make `designer(task, **options) -> Draft` a method by this name: for design, auto's rivals and compare.
+
+    Drafts are sealed and certified for the task's claim as all others. Keyword-only parameters are its options.
+    """
+    if not callable(designer):
+        raise InputError(f"a designer is a function of a task, got a {type(designer).__name__}.")
+    if not (isinstance(name, str) and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
+        raise InputError(f"a method's name has letters, digits and hyphens, got {name!r}.")
+    if name in methods() and not (replace and name in REGISTERED):
+        raise InputError(f"there is a method {name!r} already: choose another name (or replace=True, if it is yours).")
+    REGISTERED[name] = designer
+
+
+def keywords_of(designer: Designer) -> tuple[str, ...]:
+    """The names of its keyword-only parameters."""
+    return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)
 
 
 # --- what every method does, in one sentence for people who do not design mechanisms ----------------------------------

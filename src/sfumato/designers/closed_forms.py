@@ -19,8 +19,8 @@ from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.optimise.arrays import greatest_gap
+from sfumato.tolerances import LEAST, SUBSETS
 from sfumato.tolerances import LISTED as MATRIX_CELLS
-from sfumato.tolerances import SUBSETS
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 
@@ -180,7 +180,7 @@ def fitted(task: Task) -> float:
     Both are quadratics in x = e^α: R x² − E x + 1 − R ≤ 0 at the greatest R, R x² − x/E + 1 − R ≥ 0 at every R.
     """
     E, (low, high) = math.exp(task.epsilon), reachable(task.within)
-    x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, 1e-300)).min())
+    x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, LEAST)).min())
     for r in (low, high):
         inner = 1 / E**2 - 4 * r * (1 - r)
         root = np.where(inner > 0, 2 * (1 - r) / (1 / E + np.sqrt(np.maximum(inner, 0))), np.inf)

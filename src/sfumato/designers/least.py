@@ -33,6 +33,7 @@ from sfumato.optimise.loss.sources import (
     lost,
     mutual_leakage,
 )
+from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import is_set
 
@@ -178,7 +179,7 @@ def _sealed(
     bare = Mechanism(law, secret, useful, "useful", "hamming", answers=measure.answers)
     level = certificate(bare, Claim("ldp", 0.0), wider=False).level
     if math.isinf(level):
-        bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + 1e-9))
+        bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + ALIKE))
         level = proof.level
     made = bare.with_claim(Claim("ldp", level))
     matrix = made.matrix

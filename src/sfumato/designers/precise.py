@@ -189,7 +189,7 @@ class Estimated:
             return math.sqrt(own.of_law(mechanism.law) / n)
 
         draft = self._draft(law, math.sqrt(min(least, error) / n), score, **details, origin=name)
-        return replace(draft, notes=tuple(notes), task=None if reads == task.reads else task.with_reads(reads))
+        return replace(draft, notes=tuple(notes), task=None if reads == task.reads else replace(task, reads=reads))
 
     def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: object) -> Draft:
         unit = RELATIVE if self.name == "each" else "of standard error"
@@ -197,7 +197,7 @@ class Estimated:
 
     def _sealable(self, law: Law, reads: str) -> bool:
         """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
-        joint, claim = self.task.joint, self.task.with_reads(reads).claim
+        joint, claim = self.task.joint, replace(self.task, reads=reads).claim
         try:
             seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
         except SfumatoError:
@@ -208,7 +208,7 @@ class Estimated:
         """(error, law, name, reads) of protocols at the same promise that can be listed; `useful`: of U alone too."""
         measured = {"both": aim} if self.task.reads == "both" else {}
         for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
-            asked = self.task.with_reads(reads)
+            asked = replace(self.task, reads=reads)
             drafts = [make(asked) for make in CLOSED[reads]]
             if reads == "both":
                 drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]

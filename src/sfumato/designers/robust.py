@@ -10,49 +10,27 @@ from typing import TypeGuard
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import (
-    ENDED,
-    LARGEST,
-    NEXT_OF_CURVE,
-    SEARCH,
-    Details,
-    Draft,
-    Task,
-    along,
-    curve_seconds,
-    listed_rows,
-    silent,
-)
+from sfumato.designers import base
+from sfumato.designers.base import ENDED, LARGEST, SEARCH, Details, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
+from sfumato.optimise import informative
 from sfumato.optimise.all_levels import Carried
-from sfumato.optimise.arrays import TINY
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import (
-    FAILURES,
-    FEW,
-    GAP,
-    LISTED_ROW,
-    InformativeRows,
-    coarse_rows,
-    informative_along,
-    listable,
-    most_informative,
-    widest,
-)
+from sfumato.optimise.informative import FEW, GAP, listable
 from sfumato.optimise.product.blocks import Arrangement
 from sfumato.optimise.product.two_level import Profile, capped
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
-from sfumato.tolerances import ALIKE, TABLE
+from sfumato.tolerances import ALIKE, LEAST, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 from sfumato.uncertainty.sets import WorstPairs
 
-SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
+WORK = 3.0, 0.2, 60.0  # seconds of a design when no time_limit is given: at least, for each cell, at most
 LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
 ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
@@ -64,7 +42,8 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
 
 def usual_seconds(task: Task) -> float:
     """Of work, for a design that nobody limits."""
-    return patience() * min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
+    least, each, most = WORK
+    return patience() * min(least + each * task.rows * task.joint.useful.size, most)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -92,7 +71,7 @@ class Found:
     carried: Carried | None = None  # what a search at another ε may begin with
 
     @classmethod
-    def of(cls, task: Task, rows: InformativeRows) -> Found:
+    def of(cls, task: Task, rows: informative.InformativeRows) -> Found:
         law = Table(rows.rows, task.rows)
         return cls(law, rows.value, rows.notes, rows.bound, {"stages": rows.stages}, rows.carried)
 
@@ -141,17 +120,17 @@ def ballopt_along(
     usual, first = usual_seconds(tasks[0]) if working is None else working, tasks[0]
     if len(tasks) > 1 and first.epsilon > 0 and first.at_most is None and listable(first.within, first.reads, FREE):
         closed = [_closed(task) for task in tasks]
-        found = informative_along(
-            first.within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)), gap=gap,
+        found = informative.informative_along(
+            first.within, [x.epsilon for x in tasks], Budget.of_work(base.curve_seconds(len(tasks), usual)), gap=gap,
             reads=first.reads, starts=[listed_rows(x, [y.law for y in z]) for x, z in zip(tasks, closed, strict=True)],
             once=once,
         )
         if found is not None:
             return (
-                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * NEXT_OF_CURVE * usual))
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * base.NEXT_OF_CURVE * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
-    return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
+    return base.along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
 
 
 def polyopt(
@@ -213,9 +192,9 @@ def _drafted(
     if every is not None:
         found = Found(Table(every[0], task.rows), every[1], bound=every[1])
     elif listable(within, task.reads, search) or (
-        not _laid(within, task) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED_ROW
+        not _laid(within, task) and len(Coordinates.of(task.joint, task.reads).p) <= informative.LISTED_ROW
     ):
-        found = Found.of(task, most_informative(
+        found = Found.of(task, informative.most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
             others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
             bounding=known is None,
@@ -233,7 +212,7 @@ def _drafted(
     after = beside.part(0.0 if quick else 1.0, most)
     draft = found.draft(task, method, closed if task.at_most is None else (), gap, after, known)
     assert draft.bound is not None
-    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, TINY) - 1.0)
+    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, LEAST) - 1.0)
     return draft, handed
 
 
@@ -249,11 +228,13 @@ def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | Non
         raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = within.around(Joint.from_probabilities(p[seen], n=task.joint.n))
-    coarse = None if profile is not None else coarse_rows(within, task.epsilon, budget.part(FEW), task.at_most)
+    coarse = None
+    if profile is None:
+        coarse = informative.coarse_rows(within, task.epsilon, budget.part(FEW), task.at_most)
     try:
-        layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
+        layout, used = informative.widest(smaller, task.epsilon, budget, profile, task.at_most, each)
         found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
-    except FAILURES as error:
+    except informative.FAILURES as error:
         note = f"the layout was left out ({type(error).__name__}: {error})"
         found = Found(Constant(*task.joint.shape), 0.0, [note])  # a closed form will be taken
     return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)

@@ -18,8 +18,8 @@ from sfumato.designers.closed_forms import grr_response, l1_radius, reachable, s
 from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Cells, Constant, Law, Mechanism
+from sfumato.optimise.arrays import xlogx
 from sfumato.privacy import information
-from sfumato.privacy.information import xlogx
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
 from sfumato.uncertainty.balls import distances
 

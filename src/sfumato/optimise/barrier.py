@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.optimise.arrays import EMPTY, REPAIRED, TINY, Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
-from sfumato.tolerances import BLOCK
+from sfumato.tolerances import BLOCK, LEAST
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.balls import SharedRadius
 from sfumato.uncertainty.power_tilting import kappa
@@ -135,7 +135,7 @@ class Barrier:
         if self.e.cap is not None:
             slope, curve = self.e.cap.push(x.v)
             own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
-        hessian[:, each, each] += REPAIRED * hessian[:, each, each] + TINY  # so that it can be inverted
+        hessian[:, each, each] += REPAIRED * hessian[:, each, each] + LEAST  # so that it can be inverted
         dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(y, 4 * K)))
         along = np.einsum("yan,yn->ya", flat, dv).reshape(y, K, 1, 4)
         moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
@@ -356,7 +356,7 @@ def _searched(
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
     t, (before, room) = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
-    enough, late = before - 1e-9 * np.abs(before), np.arange(len(t))  # rounding of the value
+    enough, late = before - REPAIRED * np.abs(before), np.arange(len(t))  # rounding of the value
     while (t[late] > REPAIRED).any():
         there = x.where(late).moved(step[late], t[late])
         after, left = barrier.where(late).value(there, costs[late], heat[late])

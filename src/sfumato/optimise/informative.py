@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
-from sfumato.optimise.arrays import SEALING, TINY, Floats, Ints, canonical, xlogx
+from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import STAGE, Budget
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -23,6 +23,7 @@ from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_lev
 from sfumato.optimise.product.two_level import DROPS, TRIES, OutOfTime, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
 from sfumato.optimise.starts import FreeRows, ProductMover, Simplices, merged
+from sfumato.tolerances import LEAST
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.sets import WorstPairs
 
@@ -143,7 +144,7 @@ class Chain:
 
     def handed(self) -> Carried:
         """What another ε may begin with."""
-        gap = self.bound / max(self.master.value, TINY) - 1.0
+        gap = self.bound / max(self.master.value, LEAST) - 1.0
         return Carried(self.master.used()[0], self.cuts, self.cone.E, gap)
 
     def attempt(self, name: str, stage: Callable[[], object]) -> None:

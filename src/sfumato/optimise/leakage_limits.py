@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal, information
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, LawProgramme, exponential, power
-from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
+from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets

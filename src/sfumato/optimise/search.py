@@ -9,12 +9,13 @@ from typing import Protocol
 import numpy as np
 from highspy import HighsBasis
 
-from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, TINY, Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Slopes, smooth
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import NEAR, SETTLED, Cone, Coordinates, RatioCone, repaired
 from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme, Mixture, Solution
+from sfumato.tolerances import LEAST
 
 # --- the master: the best mixture of a pool of private rows, and prices for the rows that are still missing -----------
 
@@ -93,7 +94,7 @@ class InformationAim(Mixture):
         y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
         self.prices = y * scale
         self.model = float(self.prices.sum() + level)
-        active = np.flatnonzero(weight > 1e-6 * weight.max(initial=TINY))
+        active = np.flatnonzero(weight > 1e-6 * weight.max(initial=LEAST))
         return self.points[near][active[np.argsort(-weight[active])[: len(self.p) + len(self.p) // 5 + 1]]]
 
     def learn(self) -> None:

@@ -8,15 +8,15 @@ from math import prod
 
 import numpy as np
 
-from sfumato.joint import Joint
-from sfumato.optimise.arrays import DUST, TINY, Bools, Floats, Ints, entropy, xlogx
+from sfumato.joint import Joint, entropy
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.product.blocks import Arrangement, Families
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import InformationAim, improve
-from sfumato.tolerances import SUBSETS, UNIT
+from sfumato.tolerances import LEAST, SUBSETS, UNIT
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.sets import Pairs, quotient
 
@@ -82,7 +82,7 @@ class FreeRows:
         return np.asarray(rows / (rows @ self.p)[:, None])
 
     def _prefixes(self, prices: Floats, at: Bools) -> Bools:
-        key = np.where(at, prices / np.maximum(self.p, 1e-300), np.inf)
+        key = np.where(at, prices / np.maximum(self.p, LEAST), np.inf)
         rank = np.argsort(np.argsort(key, kind="stable"))
         return np.asarray((rank < np.arange(1, at.sum())[:, None]) & at)
 
@@ -92,7 +92,7 @@ class FreeRows:
         z = low * (own - w) + high * w + self.p.sum() - own
         inside = sets @ prices
         cost = rest + low * (prices[at].sum() - inside) + high * inside
-        return np.asarray((xlogx(np.array(low)) * (own - w) + xlogx(np.array(high)) * w - xlogx(z) - cost) / z)
+        return np.asarray((xlogx(low) * (own - w) + xlogx(high) * w - xlogx(z) - cost) / z)
 
 
 # --- rows of two-level blocks by price: the secrets of a row are tied by its mean alone, through a tangent of φ -------
@@ -304,7 +304,7 @@ def told_in_full(rows: Floats, p: Floats) -> Arrangement:
     length = rows @ shares
     ends = np.concatenate([[0.0], np.cumsum(length)])
     ends = _on_grid(ends / ends[-1])
-    each = zip((rows / length[:, None]).T, p / np.maximum(shares, TINY)[:, None], strict=True)
+    each = zip((rows / length[:, None]).T, p / np.maximum(shares, LEAST)[:, None], strict=True)
     cut = [_cut(ends, density, q) for density, q in each]
     return Arrangement(1.0, tuple(x for x, _ in cut), tuple(h for _, h in cut))
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from sfumato import reporting, sources
-from sfumato.designers.base import REGISTERED, SHARING, Options, keywords_of
+from sfumato.designers.base import Options
+from sfumato.designers.choose import REGISTERED, SHARING, keywords_of
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
 from sfumato.joint import Joint
 from sfumato.reporting.comparison import Comparison, FigureCache, Missing, Point, cache_folder, digest

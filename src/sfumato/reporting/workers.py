@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from sfumato import reporting
-from sfumato.designers.base import REGISTERED, Options
+from sfumato.designers.base import Options
+from sfumato.designers.choose import REGISTERED
 from sfumato.processes import answering, receive, send, started
 from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
 from sfumato.reporting.comparison import Missing, Point

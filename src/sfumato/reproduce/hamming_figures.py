@@ -17,6 +17,7 @@ from sfumato.optimise.loss.least_loss import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv, written
+from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.uncertainty.polytope import least_cost
 
@@ -93,7 +94,7 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
 
 def _ordered(curves: dict[str, list[float]]) -> bool:
     chain = [np.array(curves[k]) for k in ("Class II", "Class III:a", "Class III:b", "Class III:c", "Class I")]
-    return all(bool((a <= b + 1e-9).all()) for a, b in itertools.pairwise(chain))
+    return all(bool((a <= b + ALIKE).all()) for a, b in itertools.pairwise(chain))
 
 
 def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:
@@ -103,7 +104,7 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     told = [x.information for x in found]
     gap = max(x.gap for x in found)
     second = np.diff(np.interp(np.linspace(budgets[0], budgets[-1], 41), budgets, told), 2)
-    below = all(a <= b + 1e-9 for a, b in zip(told, dp, strict=True))
+    below = all(a <= b + ALIKE for a, b in zip(told, dp, strict=True))
     text = (
         f"Mutual information is convex in D up to {max(0.0, -float(second.min())):.1e}; "
         f"its proved gap is at most {gap:.1e} nats."

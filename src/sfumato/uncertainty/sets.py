@@ -133,14 +133,16 @@ def quotient(top: Real, bottom: Real) -> Floats:
 
 def best_pairs(top: Floats, bottom: Floats) -> Floats:
     """For each column the greatest top[i] / bottom[j] over i ≠ j."""
-    i, j = np.argmax(top, 0), np.argmin(bottom, 0)
-    columns = np.arange(top.shape[1])
-    direct = quotient(top[i, columns], bottom[j, columns])
-    other_top, other_bottom = top.copy(), bottom.copy()
-    other_top[i, columns], other_bottom[j, columns] = -np.inf, np.inf
-    i2, j2 = other_top.max(0), other_bottom.min(0)
-    crossed = np.maximum(quotient(i2, bottom[j, columns]), quotient(top[i, columns], j2))
-    return np.where(i == j, crossed, direct)
+    return greatest_of_pairs(top, bottom, quotient)
+
+
+def greatest_of_pairs(top: Floats, bottom: Floats, of: Callable[[Floats, Floats], Floats]) -> Floats:
+    """For each column the greatest of(top[i], bottom[j]) over i ≠ j, which grows with the first and falls with the
+    second: at the greatest and the least, or with the next to one of them where both are in one place."""
+    i, j, columns = np.argmax(top, 0), np.argmin(bottom, 0), np.arange(top.shape[1])
+    high, low, others, rest = top[i, columns], bottom[j, columns], top.copy(), bottom.copy()
+    others[i, columns], rest[j, columns] = -np.inf, np.inf
+    return np.where(i == j, np.maximum(of(others.max(0), low), of(high, rest.min(0))), of(high, low))
 
 
 def worst_first(bounds: Floats, found: Callable[[], float]) -> Iterator[Ints]:

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, canonical, entropy
+from sfumato.joint import entropy
+from sfumato.optimise.arrays import Floats, canonical
 from sfumato.optimise.bound.prices import STRAND
 from sfumato.optimise.bound.routes import ChainRule, Split, two_values
 from sfumato.optimise.budget import FREE, Budget, spend

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.budget import spend
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ class Planes:
             bend[:, all_four, all_four] *= 1.0 + 1e-10  # rounding must not leave it singular
             step = -np.linalg.solve(bend, slope[:, :, None])[:, :, 0]
             far = ((self.normal @ step[:, :, None])[:, :, 0] / room).max(1)
-            x = x + np.minimum(1.0, 0.7 / np.maximum(far, 1e-12))[:, None] * step
+            x = x + np.minimum(1.0, 0.7 / np.maximum(far, DUST))[:, None] * step
         return x
 
 

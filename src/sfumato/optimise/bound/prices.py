@@ -20,6 +20,7 @@ from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, so
 from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possible
 from sfumato.optimise.search import BOLDER, SERIOUS, SHYER, TRUSTED
+from sfumato.tolerances import LEAST
 from sfumato.uncertainty.balls import SharedRadius
 from sfumato.uncertainty.power_tilting import kappa
 
@@ -32,7 +33,7 @@ from sfumato.uncertainty.power_tilting import kappa
 RATIO = 1.5  # of the ends of a cell of ϰ at first
 LAST_CELL = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL = -1.0  # for ρ: beyond the last cell
-INWARD = 1e-9  # of a budget, by which it is made smaller: rounding leaves every law inside F
+ASIDE = 1e-9  # of a budget, by which it is made smaller, of a box larger, and least gap: more than rounding takes
 MASS_PASSES = 600  # passes for the masses of an order that has no closed form
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
@@ -47,9 +48,9 @@ class Block:
 
     def __init__(self, q: Floats, ball: SharedRadius, above: float, below: float) -> None:
         self.q, self.ball, self.order = q, ball, kappa(ball.alpha)
-        self.k, one = (1.0 - INWARD) * np.array([above, below]), np.maximum(1.0 - q, 1e-300)
+        self.k, one = (1.0 - ASIDE) * np.array([above, below]), np.maximum(1.0 - q, LEAST)
         reached = [ball.masses(q, 1.0, k) for k in self.k]
-        self.rates = [tuple(np.maximum(x / one, 1e-300) for x in (high - q, q - low)) for low, high in reached]
+        self.rates = [tuple(np.maximum(x / one, LEAST) for x in (high - q, q - low)) for low, high in reached]
 
     @cached_property
     def places(self) -> Floats:
@@ -80,16 +81,16 @@ class Block:
             low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
         top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
         bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
-        return np.maximum(bottom - 1e-9, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + 1e-9)  # rounded outward
+        return np.maximum(bottom - ASIDE, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + ASIDE)
 
     def _cells(self, items: Items, i: int, side: int, asked: Queries) -> Items:
         """An item with every cell of a side that it did not look at, all ϰ that a row may need: none below k/|L − c|,
         because h(x) ≤ x − 1, in equal ratios, and ρ ≤ 1/|κ| for κ < 0: H is concave then."""
-        k, gap = self.k[side], max(SIGN[side] * (asked.level[items.query[i], side] - items.mean[i, side]), 1e-9)
+        k, gap = self.k[side], max(SIGN[side] * (asked.level[items.query[i], side] - items.mean[i, side]), ASIDE)
         if self.order < 0 and k >= -1.0 / self.order:  # such a conditional may be anything: w itself is bounded
             edges = np.array([1e12 / gap])
         else:
-            first, last = k / gap * (1.0 - 1e-9), max(LAST_CELL / gap, k / gap)
+            first, last = k / gap * (1.0 - ASIDE), max(LAST_CELL / gap, k / gap)
             most = min(RATIO, 1.0 - 1.0 / self.order) if self.order < 0 else RATIO
             edges = np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(most))) + 1)
         many = items.take(np.full(len(edges), i))
@@ -155,9 +156,9 @@ class Block:
         level, sign = asked.level[items.query, side][:, None], SIGN[side][:, None]
         over = sign * (w - level)
         gap = sign * (level - items.mean[np.arange(len(side)), side][:, None])
-        steps = self.k[side][:, None] / np.maximum(gap, 1e-9) * np.geomspace(1.0, LAST_CELL / self.k.min(), 40)
+        steps = self.k[side][:, None] / np.maximum(gap, ASIDE) * np.geomspace(1.0, LAST_CELL / self.k.min(), 40)
         x = 1.0 - steps[:, :, None] * over[:, None, :]
-        inside = (x > 0.0).all(2) & (curve(np.maximum(x, 1e-12), self.order) @ self.q >= self.k[side][:, None])
+        inside = (x > 0.0).all(2) & (curve(np.maximum(x, DUST), self.order) @ self.q >= self.k[side][:, None])
         return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
 
     def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from sfumato.joint import entropy
 from sfumato.libraries import scipy
-from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.prices import BLOCK_SETTLED, STRAND, Block, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
-from sfumato.tolerances import SLIP
+from sfumato.tolerances import LEAST, SLIP
 from sfumato.uncertainty.balls import SharedRadius
 
 # --- chain: max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------
@@ -70,7 +71,7 @@ class ChainRule:
 
     def _part(self, s: int, budget: Budget) -> Budget:
         """Of the time, by what a secret weighs among those that are left."""
-        return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), 1e-300)))
+        return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), LEAST)))
 
     def proved(self, budget: Budget) -> float:
         for s, detail in self.details.items():
@@ -86,7 +87,7 @@ LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = 24  # steps of prices at most
 REFINED = 4  # rounds of branch and bound at a time
-ASIDE = 0.02  # from the best shift, where the families are seen that hold it
+BESIDE_BEST = 0.02  # from the best shift, where the families are seen that hold it
 
 
 def _halves(p: Floats, ball: SharedRadius) -> list[Block]:
@@ -150,7 +151,7 @@ class Split:
             lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": 12}
         ).x
         value = self.constant + float(np.log(self.prices.T)) - float(best) + self._price(best)[0]
-        return value, {self._price(best + side)[1] for side in (-ASIDE, ASIDE)}
+        return value, {self._price(best + side)[1] for side in (-BESIDE_BEST, BESIDE_BEST)}
 
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""

@@ -13,12 +13,13 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from threadpoolctl import ThreadpoolController
 
-from sfumato.optimise.arrays import DUST, SEALING, TINY, Bools, Floats
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, room
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import SETTLED, RatioCone
 from sfumato.optimise.estimates.goal import Goal, diagonal, inverse
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.search import FEWEST
+from sfumato.tolerances import LEAST
 
 # --- A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method
 
@@ -86,7 +87,7 @@ def _moved(
     dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
     dt = solved[:, 0] - solved[:, 1:] @ dl
     dz = mu / theta - z - z / theta * dt
-    step = min(_room(theta, dt), _room(z, dz))
+    step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
     return theta + step * dt, lam + step * dl, z + step * dz
 
 
@@ -99,12 +100,6 @@ def _factored(hessian: Floats, ridge: float) -> Floats | None:
         if not failed:
             return np.asarray(factor)
     return None
-
-
-def _room(x: Floats, dx: Floats) -> float:
-    """How far x may move and stay positive."""
-    fall = -float((dx / x).min())
-    return min(1.0, 0.99 / fall) if fall > 0 else 1.0
 
 
 # --- the best mixture of a pool, its duals as prices, its slopes for moves --------------------------------------------
@@ -177,7 +172,7 @@ class Estimates:
     def slopes(self, rows: Floats) -> Floats:
         """The tangent of vᵀMv at unit rows, less the prices; in parts of the error, as a barrier weighs it with others
         of size one."""
-        return np.asarray((2 * rows @ self.slope - self.prices) / max(-self.value, TINY))
+        return np.asarray((2 * rows @ self.slope - self.prices) / max(-self.value, LEAST))
 
     def learn(self) -> None:
         """Duals of a smooth programme need no care: the next mixture brings its own."""
@@ -189,7 +184,7 @@ class Estimates:
 # above on boxes of its own axes y = e·v, where y² ≤ (l + h)y − lh; boxes are halved where that chord is furthest off.
 
 
-PROVED = 2e-3  # of the error: a proof as tight as this ends the search
+TIGHT = 2e-3  # of the error: a proof as tight as this ends the search
 CUT_ROUNDS = 6  # of cuts along each axis
 SLACK = 1e-6  # of D: more than the tolerances of HiGHS and the rounding of J together
 
@@ -216,7 +211,7 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets, wider.compared = found.cone.coordinates, found.cone.secrets, found.cone.compared
     start = float(prices.sum()) - aim.own / error
-    top = _Boxes(wider, slope, prices, budget).top(1 + PROVED - start)
+    top = _Boxes(wider, slope, prices, budget).top(1 + TIGHT - start)
     return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0
 
 
@@ -245,7 +240,7 @@ class _Boxes:
         units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
         ends: list[float] = []
         for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):
-            ends.append(self._solved(side, CUT_ROUNDS)[0] + 1e-9)
+            ends.append(self._solved(side, CUT_ROUNDS)[0] + REPAIRED)
             if not np.isfinite(ends[-1]):
                 return np.inf
         low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]

@@ -25,6 +25,7 @@ from sfumato.optimise.arrays import (
     Ints,
     blended,
     goal,
+    information,
     log_or_minus_infinity,
     xlogx,
 )
@@ -46,12 +47,6 @@ class Funnel:
     value: float
     bound: float
     status: str
-
-
-def information(matrix: Floats, p: Floats) -> float:
-    """I(X;Y) in nats for Q[y, x] and the law p of x."""
-    joint = matrix * p
-    return float(xlogx(joint).sum() - xlogx(joint.sum(axis=1)).sum() - xlogx(p).sum())
 
 
 def likelihood(p: Floats) -> Floats:

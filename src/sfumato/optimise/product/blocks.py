@@ -9,20 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
+from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
-from sfumato.optimise.product.two_level import (
-    NODES,
-    BlockBall,
-    BlockSet,
-    Heights,
-    Profile,
-    TwoLevel,
-    bend,
-    possible,
-    relaxed,
-)
+from sfumato.optimise.product.two_level import BlockBall, BlockSet, Heights, Profile, TwoLevel, bend, possible, relaxed
+from sfumato.tolerances import LEAST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +94,7 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
             tuple(w[o] for w, o in zip(layout.lengths, orders, strict=True)),
             tuple(h[o] for h, o in zip(layout.heights, orders, strict=True)),
         )
-        if candidate.value(p) > best.value(p) + 1e-12:
+        if candidate.value(p) > best.value(p) + DUST:
             best = candidate
         elif turn:
             break
@@ -137,7 +128,7 @@ class Strand:
     def __init__(self, family: TwoLevel, total: float) -> None:
         self.family, self.constants = family, family.ends
         low, high = self.constants[:, 0]
-        share = float(np.clip((1.0 - total * low) / max(high - low, TINY), 0.0, total))
+        share = float(np.clip((1.0 - total * low) / max(high - low, LEAST), 0.0, total))
         theta = np.array([total - share, share])
         self.used, self.value = (self.constants, theta), float(family.gain(self.constants) @ theta)
         self.dual = np.zeros(self.constants.shape[1] + 1)
@@ -264,7 +255,7 @@ class Families:
         laws, secrets = p / self.shares[:, None], np.arange(len(p))
         measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in range(len(p))]
         masses = [bend(129) if self.wide else possible(*x) for x in zip(laws, measures, strict=True)]
-        heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else NODES, masses)
+        heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else Heights.nodes, masses)
         envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
         rng = np.random.default_rng(0)
         self.blocks = [
@@ -327,7 +318,7 @@ class Groups:
         points[:, s * U : (s + 1) * U] = blocks
         points[:, start : start + len(self.p)] = -1.0 if s == self.head else np.arange(len(self.p)) == s
         points[:, start + self.head] = blocks @ self.p[s] - tau
-        self.pool.offer(points, xlogx(blocks) @ self.p[s] - xlogx(np.asarray(tau)))
+        self.pool.offer(points, xlogx(blocks) @ self.p[s] - xlogx(tau))
         self.owner = np.concatenate([self.owner, np.tile([s, k], (len(blocks), 1))])
 
     def best(self, budget: Budget) -> Arrangement:
@@ -365,7 +356,7 @@ class Groups:
         theta = [self.pool.weights[x] for x in on]
         total = float(theta[self.head].sum())
         heights = tuple(self.pool.points[x, s * U : (s + 1) * U] for s, x in enumerate(on))
-        return Arrangement(total, tuple(x * (total / max(x.sum(), TINY)) for x in theta), heights)
+        return Arrangement(total, tuple(x * (total / max(x.sum(), LEAST)) for x in theta), heights)
 
 
 def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arrangement:

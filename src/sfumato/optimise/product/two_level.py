@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.libraries import scipy
-from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
+from sfumato.tolerances import LEAST
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM = 8  # sets that exchanges begin from, and blocks that a price brings in at most
@@ -109,21 +110,21 @@ class Heights:
             low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
         spend(60 if getattr(self.ball, "alpha", 2.0) in (0.5, 2.0) else SEARCHED, low.size)
-        d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
+        d, at = (roof / np.maximum(high, DUST)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
             need, room = floor - d[:, None] * low, roof - d[:, None] * high
             i, j = need.argmax(axis=1), room.argmin(axis=1)
             positive = need[at, i] > 0.0
             excess = np.where(positive, need[at, i], 0.0) - room[at, j]
             slope = high[at, j] - np.where(positive, low[at, i], 0.0)
-            move = np.where((excess > 1e-14) & (slope > 0.0), excess / np.maximum(slope, 1e-300), 0.0)
+            move = np.where((excess > 1e-14) & (slope > 0.0), excess / np.maximum(slope, LEAST), 0.0)
             if not np.any(move > 1e-14 * d):
                 break
             d = d - move
         lo, d = np.maximum((floor - d[:, None] * low).max(axis=1), 0.0), np.maximum(d, 0.0)
         with np.errstate(divide="ignore"):
             carried = np.where(low > 0.0, floor / np.where(low > 0, low, 1.0), np.inf).max(axis=1)
-        zero = (carried < d * (1.0 - 1e-12)) & (lo <= 0.0)
+        zero = (carried < d * (1.0 - DUST)) & (lo <= 0.0)
         self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
 
     @staticmethod
@@ -203,7 +204,7 @@ class TwoLevel:
             return self.every
         w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
-        kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > 1e-9]))
+        kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > REPAIRED]))
         return np.concatenate([self.ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
 
     def gain(self, blocks: Floats) -> Floats:
@@ -228,7 +229,7 @@ class TwoLevel:
 
     def _found(self, y: Floats) -> Floats:
         k = len(self.q)
-        key = np.where(self.q > 0, y / np.maximum(self.q, 1e-300), np.where(y < 0, -np.inf, np.inf))
+        key = np.where(self.q > 0, y / np.maximum(self.q, LEAST), np.where(y < 0, -np.inf, np.inf))
         prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
         begin, top = np.concatenate([prefixes, self.sets]), -np.inf
         spend(60, begin.size)
@@ -359,14 +360,14 @@ def liked(
 def _relaxation(ball: BlockSet, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
     """What a profile keeps in the relaxation, on some secrets; −∞ where it leaves no room."""
     E, shares = math.exp(epsilon), p.sum(1)
-    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
+    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - REPAIRED)
     spread = np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))
     chosen = np.argsort(shares)[spread]
     some = shares[chosen]
     grids = [possible(q, q, COARSE) for q in p[chosen] / some[:, None]]
 
     def kept(x: Profile) -> float:
-        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + 1e-9:
+        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + REPAIRED:
             return -np.inf
         heights = Heights.several(ball, chosen, some, E, x, ROUGH, grids)
         return relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
