@@ -21,18 +21,9 @@ from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.loss import sources as loss
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import (
-    ATTEMPTED,
-    Sources,
-    bisected,
-    class_of,
-    least_epsilon_for,
-    least_epsilon_hamming,
-    least_hamming,
-    lost,
-    mutual_leakage,
-)
+from sfumato.optimise.loss.sources import Sources, class_of, lost
 from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import is_set
@@ -47,7 +38,7 @@ def hamming(task: Task) -> Draft:
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
-    q, bound = least_hamming(sources, task.epsilon)
+    q, bound = loss.least_hamming(sources, task.epsilon)
     details: Details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), bound, task.within, details)
@@ -164,9 +155,9 @@ def least_epsilon(
     if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
     if exact:
-        q, bound = least_epsilon_hamming(within, budget)
+        q, bound = loss.least_epsilon_hamming(within, budget)
     else:
-        bound, q = least_epsilon_for(within, measure.matrix, budget)
+        bound, q = loss.least_epsilon_for(within, measure.matrix, budget)
     return _sealed(q, bound, measure, within, useful, budget)
 
 
@@ -199,9 +190,9 @@ def _dual(
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = bisected(tried, budget, tolerance)
+    low, made = loss.bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(loss.ATTEMPTED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -220,7 +211,7 @@ def least_leakage(
     if least > budget:
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
-    found = mutual_leakage(within, matrix, budget)
+    found = loss.mutual_leakage(within, matrix, budget)
     return LeastLeakage(found.value, found.bound, found.made, found.source, within.worst(lost(found.made, matrix))[0])
 
 
