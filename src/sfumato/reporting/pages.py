@@ -130,14 +130,14 @@ def _told(error: float | None) -> float | str | None:
 def _template() -> Template:
     filling = environment(__package__)
     filling.filters.update(
-        percent=share, number=number, short=short, count=count, points=in_points,
+        percent=shown_share, number=number, short=short, count=count, points=in_points,
         most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )
     return filling.get_template("page.html")
 
 
-def share(x: float | None) -> str:
+def shown_share(x: float | None) -> str:
     """A share as a percentage that does not break over lines: 0.0312 → 3.1 %."""
     if x is None:
         return "–"
@@ -181,7 +181,7 @@ def leak(x: float, unit: str) -> str:
     """A measure of leakage: nats, or a share."""
     if math.isinf(x):
         return "unlimited"
-    return f"{x:.4f}" if unit == "nats" else share(x)
+    return f"{x:.4f}" if unit == "nats" else shown_share(x)
 
 
 def heatcell(x: float) -> str:
@@ -202,7 +202,7 @@ def ticks(curve: Curve) -> list[float]:
 def curve_words(c: Curve) -> str:
     """The picture in words, for those who cannot see it."""
     def share(x: float) -> str:
-        return share(x / c.whole if c.whole > 0 else 0.0)
+        return shown_share(x / c.whole if c.whole > 0 else 0.0)
 
     text = (
         f"Line chart of the share of information kept against ε. The limit of every mechanism rises from "
