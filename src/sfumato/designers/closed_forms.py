@@ -18,11 +18,10 @@ from sfumato.decimals import percent, share_at_most
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
-from sfumato.optimise.arrays import greatest_gap
 from sfumato.tolerances import LEAST, SUBSETS
 from sfumato.tolerances import LISTED as MATRIX_CELLS
 from sfumato.uncertainty import Anything, ChiSquareBall
-from sfumato.uncertainty.sets import UncertaintySet
+from sfumato.uncertainty.sets import UncertaintySet, greatest_gap
 
 # --- how much each may tell -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.tolerances import UNIT
-from sfumato.uncertainty.sets import greatest_of_pairs
 
 # --- tolerances that several solvers share, each with its reason; what a search may try and how often stands with it --
 
@@ -40,14 +39,6 @@ def xlogx(x: float | Floats) -> Floats:
 def information(q: Floats, p: Floats) -> float:
     """I(X;Y) in nats for a channel Q[y, x] and the law p of x."""
     return float((xlogx(q) @ p).sum() - xlogx(q @ p).sum())
-
-
-def greatest_gap(high: Floats, low: Floats, factor: float | Floats) -> Floats:
-    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
-
-    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
-    """
-    return greatest_of_pairs(high, low, lambda first, second: first - factor * second)
 
 
 def canonical(p: Floats) -> tuple[Ints, Ints]:

@@ -136,6 +136,14 @@ def best_pairs(top: Floats, bottom: Floats) -> Floats:
     return greatest_of_pairs(top, bottom, quotient)
 
 
+def greatest_gap(high: Floats, low: Floats, factor: float | Floats) -> Floats:
+    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
+
+    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
+    """
+    return greatest_of_pairs(high, low, lambda first, second: first - factor * second)
+
+
 def greatest_of_pairs(top: Floats, bottom: Floats, of: Callable[[Floats, Floats], Floats]) -> Floats:
     """For each column the greatest of(top[i], bottom[j]) over i ≠ j, which grows with the first and falls with the
     second: at the greatest and the least, or with the next to one of them where both are in one place."""

@@ -9,11 +9,12 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, greatest_gap, xlogx
+from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
 from sfumato.optimise.product.two_level import BlockBall, BlockSet, Heights, Profile, TwoLevel, bend, possible, relaxed
 from sfumato.tolerances import LEAST
+from sfumato.uncertainty.sets import greatest_gap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
