@@ -220,24 +220,28 @@ def most_informative(
     """
     limit, best_of = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}, optimum(task)
     tried = [_draft(name, task, {}) for name in _CLOSED[task.reads]]
-    why = "it keeps most of the closed forms"
     if best_of is not None:
         tried.append(_draft(best_of, task, limit) if optimised is None else optimised)
-        why = f"it keeps most of the closed forms and {best_of}"
-    elif task.joint.p.size > OPTIMISED_CELLS:
-        why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
-    elif task.epsilon > LARGEST:
-        why += f" (auto optimises up to ε = {LARGEST:g})"
     if robust_utility:
         ball = best_of == "ballopt" and task.reads == "both" and isinstance(task.within, (ChiSquareBall, RenyiBall))
         tried += [_draft("polyopt", task, limit)] if ball else []
-        why += " at every distribution in the set"
+    why = _why(task, best_of) + (" at every distribution in the set" if robust_utility else "")
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[values.index(max(values))]
     whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
     shares = [percent(v / whole if whole else 0.0, 1) for v in values]
     listed = ", ".join(f"{x.method} {share}" for x, share in zip(tried, shares, strict=True))
     return best.with_note(f"auto took {best.method}: {why} (of a record: {listed})")
+
+
+def _why(task: Task, best_of: str | None) -> str:
+    """Which drafts were compared, and why no others."""
+    if best_of is not None:
+        return f"it keeps most of the closed forms and {best_of}"
+    many = f"{task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises"
+    limit = many if task.joint.p.size > OPTIMISED_CELLS else f"auto optimises up to ε = {LARGEST:g}"
+    beyond = task.joint.p.size > OPTIMISED_CELLS or task.epsilon > LARGEST
+    return "it keeps most of the closed forms" + (f" ({limit})" if beyond else "")
 
 
 def optimum(task: Task) -> str | None:

@@ -105,14 +105,11 @@ def pml(
     robust, at = robust_or_known(task, "pml"), cone(min(task.epsilon, LARGEST))
     told = posteriors.response_bound(joint.p_secret, task.epsilon)
     limit = min(task.ceiling, joint.entropy_useful_given_secret + told)
-
     if not (robust or task.at_most is not None) and task.epsilon > 0.0:
         note = "the optimum at the design distribution"
         return Draft(law_of_rows(_telling(at), task), "pml", limit, (note,), fine=True)
     if task.epsilon == 0.0 or joint.secret.size * len(at.coordinates.p) ** 2 <= WORK:
-        def known(_: Budget) -> tuple[Floats, float]:
-            return _telling(at).used()[0], limit
-
+        known = lambda _: (_telling(at).used()[0], limit)
         return _over_ball(task, "pml", cone, BeliefCone.MARGIN, known, budget, gap, starts)
     alone = replace(task, reads="useful")
     note = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret"
@@ -241,11 +238,8 @@ def srlip(
     for every product too (docs/funnel.md, Several attributes). joint=True or False asks for or forbids the second.
     """
     p = _known(task, "srlip").reshape(-1, *attributes(task.joint))
-    if p.ndim == 2 and task.epsilon == 0.0:
-        return perfect(task, "srlip")
-    if task.epsilon == 0.0:
-        note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
-        return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
+    if task.epsilon == 0.0:  # against side channels a better design is not sought
+        return perfect(task, "srlip") if p.ndim == 2 else silent(task, "srlip", task.joint.entropy_useful)
     budget = Budget.of(time_limit or LIMIT)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
     details: Details = {"product": parts.value, "product_level": parts.level}

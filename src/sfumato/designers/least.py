@@ -52,6 +52,7 @@ CLASSES = {
     "II": "Class II: one order of the letters fits every source",
     "III": "Class III: no order of the letters fits every source",
 }
+Measured = tuple[Sources, Alphabet, Distance, float]
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
 
 
@@ -106,9 +107,7 @@ def _budget(budget: float, *, share: bool) -> float:
     return value
 
 
-def _measured(
-    sources: object, distance: object, values: object, outputs: Outputs
-) -> tuple[Sources, Alphabet, Distance, float]:
+def _measured(sources: object, distance: object, values: object, outputs: Outputs) -> Measured:
     """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
     within = Sources.of(sources)
     useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.size)
@@ -149,8 +148,13 @@ def least_epsilon(
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
-    within, useful, measure, least = _measured(sources, distance, values, outputs)
-    exact = measure.name == "hamming" and outputs is None
+    return _about_input(_measured(sources, distance, values, outputs), budget, outputs is None)
+
+
+def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
+    """The least ε of LDP about the input; `own`: outputs are the letters themselves."""
+    within, useful, measure, least = asked
+    exact = measure.name == "hamming" and own
     budget = _budget(budget, share=exact)
     if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)

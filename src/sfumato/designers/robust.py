@@ -107,7 +107,7 @@ def ballopt(
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     others, budget = listed_rows(task, [x.law for x in starts]), budget_of(task, time_limit, progress)
-    return _drafted(task, "ballopt", gap, budget, profile=given, quick=quick, others=others)[0]
+    return _drafted(task, "ballopt", budget, Sought(gap, quick, profile=given, others=others))[0]
 
 
 def ballopt_along(
@@ -130,7 +130,7 @@ def ballopt_along(
                 Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * base.NEXT_OF_CURVE * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
-    return base.along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
+    return base.along(tasks, lambda x, budget, found: _drafted(x, "ballopt", budget, Sought(gap, carried=found)), usual)
 
 
 def polyopt(
@@ -146,9 +146,9 @@ def polyopt(
     _checked(task, "polyopt")
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
-    inner = Simplices(task.within, same_secret)
+    asked = Sought(gap, quick, Simplices(task.within, same_secret), known=limit)
     budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
-    draft, _ = _drafted(task, "polyopt", gap, budget, inner=inner, quick=quick, known=limit)
+    draft, _ = _drafted(task, "polyopt", budget, asked)
     return replace(draft, details={**draft.details, "same_secret": same_secret})
 
 
@@ -163,7 +163,7 @@ def nr(task: Task, *, gap: float = GAP, time_limit: float | None = None, progres
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     if task.at_most is not None:
-        return _drafted(task, "nr", gap, budget)[0].with_note(note)
+        return _drafted(task, "nr", budget, Sought(gap))[0].with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
     return Found(_law_of(layout, p), layout.value(p[seen]), [note]).draft(task, "nr", (), gap, budget)
@@ -177,43 +177,57 @@ def _closed(task: Task) -> list[Draft]:
     return [srr(task), ir(task), grr(task)] if task.reads == "both" else [grr(task)]
 
 
-def _drafted(
-    task: Task, method: str, gap: float, budget: Budget, *, inner: Simplices | None = None, quick: bool = False,
-    profile: Profile | None = None, others: Sequence[Floats] = (), carried: Carried | None = None,
-    known: float | None = None,
-) -> tuple[Draft, Carried | None]:
-    """The draft of a search over the set, or over `inner`, which encloses it; and what another ε may begin with."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """How a design is searched for."""
+
+    gap: float
+    quick: bool = False
+    inner: Simplices | None = None  # encloses the set, and is searched in its place
+    profile: Profile | None = None
+    others: Sequence[Floats] = ()  # rows of other designs of the table, private or not
+    carried: Carried | None = None  # what the same search ended with at another ε
+    known: float | None = None  # a bound over all mechanisms that is proved already
+
+
+def _drafted(task: Task, method: str, budget: Budget, asked: Sought) -> tuple[Draft, Carried | None]:
+    """The draft of a search over the set, or over one that encloses it; and what another ε may begin with."""
     if task.epsilon == 0:
         return silent(task, method), None
-    within, started, closed = task.within if inner is None else inner, budget.clock(), _closed(task)
-    beside = budget.less(task.proving)
-    search = FREE if quick else beside.part(SEARCH)
+    started, closed = budget.clock(), _closed(task)
+    found, beside = _found(task, closed, budget, asked)
+    found.details["outside" if asked.inner is None else "family"] = found.bound
+    if asked.inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
+        found.bound, closed = math.inf, closed[-1:]
+    most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
+    after = beside.part(0.0 if asked.quick else 1.0, most)
+    draft = found.draft(task, method, closed if task.at_most is None else (), asked.gap, after, asked.known)
+    assert draft.bound is not None
+    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, LEAST) - 1.0)
+    return draft, handed
+
+
+def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -> tuple[Found, Budget]:
+    """What a search finds, or the optimum where it can be listed; and the time beside the proof of what was found."""
+    within, inner, beside = asked.inner or task.within, asked.inner, budget.less(task.proving)
     every = None if inner is None or task.at_most is not None else best_over_simplices(inner, math.exp(task.epsilon))
     if every is not None:
-        found = Found(Table(every[0], task.rows), every[1], bound=every[1])
-    elif listable(within, task.reads, search) or (
+        return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
+    search = FREE if asked.quick else beside.part(SEARCH)
+    if listable(within, task.reads, search) or (
         not _laid(within, task) and len(Coordinates.of(task.joint, task.reads).p) <= informative.LISTED_ROW
     ):
         found = Found.of(task, informative.most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
-            others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
-            bounding=known is None,
+            others=asked.others, profile=asked.profile, gap=asked.gap, quick=asked.quick, at_most=task.at_most,
+            carried=asked.carried, bounding=asked.known is None,
         ))
     else:
         each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)
-        found = _wide(task, within, search, profile, each)
-    if search.over:
-        found.notes = [*found.notes, ENDED]
-    found.details["outside" if inner is None else "family"] = found.bound
-    if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
-        found.bound, closed = math.inf, closed[-1:]
-    most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
-    after = beside.part(0.0 if quick else 1.0, most)
-    draft = found.draft(task, method, closed if task.at_most is None else (), gap, after, known)
-    assert draft.bound is not None
-    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, LEAST) - 1.0)
-    return draft, handed
+        found = _wide(task, within, search, asked.profile, each)
+    found.notes = [*found.notes, *([ENDED] if search.over else [])]
+    return found, beside
 
 
 def _laid(within: WorstPairs, task: Task) -> TypeGuard[ChiSquareBall | RenyiBall]:

@@ -226,6 +226,19 @@ def decoded(
     sealed it so. What is known of the content by its own checksum (`record_of`) does not depend on the spelling.
     """
     what = form.removeprefix("sfumato/").replace("counts", "counts table")
+    record = _checked_record(data, path, kind, form, versions, what)
+    try:
+        return made(record)
+    except FileFormatError:
+        raise
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"does not describe a {what}: {error}", where=path) from None
+
+
+def _checked_record(
+    data: bytes, path: str | os.PathLike[str] | Place, kind: type[Record], form: str, versions: Sequence[int], what: str
+) -> Record:
+    """The record that the bytes spell, in this format and as it was sealed."""
     try:
         head, record = msgspec.json.decode(data, type=Head), msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
@@ -240,12 +253,7 @@ def decoded(
             "was changed after it was written: the checksum does not match",
             next="Ask its author for the original; do not release with this one.", where=path,
         )
-    try:
-        return made(record)
-    except FileFormatError:
-        raise
-    except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"does not describe a {what}: {error}", where=path) from None
+    return record
 
 
 # --- what was drawn of a table, labels and noisy counts: kept, because another draw would cost once more --------------

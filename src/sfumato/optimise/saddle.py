@@ -131,14 +131,18 @@ def _newton(hessian: Floats, slope: Floats, p: Floats, z: Floats, mu: float) -> 
     return np.asarray(solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum()))
 
 
+def _inside(p: Floats, least: float) -> Floats:
+    p = np.maximum(p, least)
+    return np.asarray(p / p.sum())
+
+
 CLIMB_STEPS = 80  # of Newton's method at most: a dozen are the rule
 
 
 def climb(problem: SaddleProblem, p: Floats, gap: float) -> Saddle:
     """Primal-dual Newton from any interior p until the certified gap is met or no step helps."""
     n = p.size
-    p = np.maximum(p, REPAIRED / n)
-    p /= p.sum()
+    p = _inside(p, REPAIRED / n)
     e, q, means, found = problem.excess(p)
     best, best_gap = p, found
     z = np.maximum(-e, max(found, 1e-14))
@@ -153,8 +157,7 @@ def climb(problem: SaddleProblem, p: Floats, gap: float) -> Saddle:
             break
         dz = (target - z * dp) / p - z
         keep = max(0.995, 1 - mu)
-        p = np.maximum(p + room(p, dp, keep) * dp, 1e-40)
-        p /= p.sum()
+        p = _inside(p + room(p, dp, keep) * dp, 1e-40)
         z = np.maximum(z + room(z, dz, keep) * dz, 1e-40)
         e, q, means, found = problem.excess(p)
         if found < best_gap:

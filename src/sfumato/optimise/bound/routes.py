@@ -216,32 +216,40 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
     tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]
-    ends = [*zip(np.ones(count), E / t[:-1], strict=True), *zip(1.0 / t[1:], np.full(count, E), strict=True)]
-    rows, gains, sizes, halves = [], [], [], _halves(p, ball)
+    corners, halves = [], _halves(p, ball)
     for s, block in enumerate(halves):
-        own = []
-        for k, corridor in zip([*range(count)] * 2, ends, strict=True):
-            corners = corridor[0] * block.family(corridor[1] / corridor[0]).start()
-            for i in range(strips):
-                own.append(stripped(corners, block.q, *cuts[k, i : i + 2]) if s == d else corners)
-                gains.append(xlogx(own[-1]) @ block.q - np.log(tau[k, i]) * (own[-1] @ block.q))
-        rows.append(np.concatenate(own) * block.q)
-        sizes += [len(h) for h in own]
-    each, gain = sparse.block_diag(rows, format="csr"), np.concatenate(gains)
-    at = np.repeat(np.arange(len(sizes)), sizes)
+        ends = [*zip(np.ones(count), E / t[:-1], strict=True), *zip(1.0 / t[1:], np.full(count, E), strict=True)]
+        own = [floor * block.family(roof / floor).start() for floor, roof in ends]
+        strip = [cuts[k, i : i + 2] for k in range(count) for i in range(strips)] * 2
+        own = [h for h in own for _ in range(strips)]
+        corners.append([stripped(h, block.q, *x) for h, x in zip(own, strip, strict=True)] if s == d else own)
+    cost = np.concatenate([x * block.q for x, block in zip(shares, halves, strict=True)])
+    value = _over_families(shares, [block.q for block in halves], corners, cost, tau, E)
+    return value if np.isfinite(value) else np.inf
+
+
+def _over_families(
+    shares: Floats, laws: list[Floats], corners: list[list[Floats]], cost: Floats, tau: Floats, E: float
+) -> float:
+    """The programme over prices and worths, for the corners of each secret by kind, interval and strip, which are
+    those of tau[interval, strip]; and what its prices prove."""
+    S, logs, sizes = len(shares), np.tile(np.log(tau).ravel(), 2), [len(h) for own in corners for h in own]
+    gain = np.concatenate([
+        xlogx(h) @ q - x * (h @ q) for q, own in zip(laws, corners, strict=True) for h, x in zip(own, logs, strict=True)
+    ])
+    rows = [np.concatenate(own) * q for q, own in zip(laws, corners, strict=True)]
+    each, at = sparse.block_diag(rows, format="csr"), np.repeat(np.arange(len(sizes)), sizes)
     k, i, s0, s = (x.ravel() for x in np.indices((*tau.shape, S, S)))
     place = np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape))
     total = sparse.csr_matrix((shares[s], place, np.arange(0, len(s) + 1, S)), (tau.size * S, len(sizes)))
     which = sparse.csr_matrix((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), len(sizes)))
-    cost = np.concatenate([x * block.q for x, block in zip(shares, halves, strict=True)])
     free, right = np.full(len(cost) + len(sizes), INFINITY), np.repeat(tau.ravel(), S)
     lp = LinearProgramme(np.append(cost, np.zeros(len(sizes))), -free, free)
-    lp.option("solver", "ipm")
-    lp.option("run_crossover", "off")
+    for option, setting in (("solver", "ipm"), ("run_crossover", "off")):
+        lp.option(option, setting)
     lp.at_most(-sparse.hstack([each, which]), -gain)
     lp.at_most(sparse.hstack([sparse.csr_matrix((len(right), len(cost))), total]), -right)
     found, r = lp.solve(), np.full(len(sizes), -np.inf)
     y = found.x[: len(cost)] if found.optimal else np.zeros(len(cost))
     np.maximum.at(r, at, gain - each @ y)
-    value = float(cost @ y) - 1.0 + E * max(float((right + total @ r).max()), 0.0)
-    return value if np.isfinite(value) else np.inf
+    return float(cost @ y) - 1.0 + E * max(float((right + total @ r).max()), 0.0)
