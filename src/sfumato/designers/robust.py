@@ -30,7 +30,7 @@ from sfumato.tolerances import ALIKE, LEAST, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 from sfumato.uncertainty.sets import WorstPairs
 
-WORK = 3.0, 0.2, 60.0  # seconds of a design when no time_limit is given: at least, for each cell, at most
+USUAL = 3.0, 0.2, 60.0  # seconds of a design when no time_limit is given: at least, for each cell, at most
 LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
 ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
@@ -42,7 +42,7 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
 
 def usual_seconds(task: Task) -> float:
     """Of work, for a design that nobody limits."""
-    least, each, most = WORK
+    least, each, most = USUAL
     return patience() * min(least + each * task.rows * task.joint.useful.size, most)
 
 

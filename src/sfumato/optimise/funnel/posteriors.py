@@ -15,20 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.libraries import scipy
-from sfumato.optimise.arrays import (
-    DUST,
-    EMPTY,
-    SEALING,
-    SOLVED,
-    SUMMED,
-    Floats,
-    Ints,
-    blended,
-    goal,
-    information,
-    log_or_minus_infinity,
-    xlogx,
-)
+from sfumato.optimise import arrays
+from sfumato.optimise.arrays import DUST, SUMMED, Floats, Ints, blended, goal, information, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -94,7 +82,7 @@ def _best(
 
     def leaks(matrix: Floats) -> float:
         given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ column
-        return float(level(log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
+        return float(level(arrays.log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
 
     return repaired(optimum(column, rows(p, epsilon), budget, extra=extra, gap=gap), column, epsilon, leaks)
 
@@ -116,9 +104,9 @@ def enumerated(
     flat = None if equalities is None else equalities[:, keep]
     points = extreme_rays(rows[:, keep], flat, dimension=len(keep), budget=budget)[:, : len(live)]
     mass = points.sum(axis=1)
-    points = np.concatenate([points[mass > EMPTY] / mass[mass > EMPTY, None], p[None, live]])
+    points = np.concatenate([points[mass > arrays.EMPTY] / mass[mass > arrays.EMPTY, None], p[None, live]])
     cover = best_cover(p[live], points, xlogx(points).sum(axis=1))
-    return answer(p, cover.weights, cover.points, cover.bound + SOLVED, "all extreme rays")
+    return answer(p, cover.weights, cover.points, cover.bound + arrays.SOLVED, "all extreme rays")
 
 
 def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
@@ -277,7 +265,7 @@ def _ascended(
         v = np.exp(met - met.max())
         v = np.where(v > dropped * v.sum(), v, 0.0)
         v /= v.sum()
-        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > SEALING:
+        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > arrays.SEALING:
             found.append(v)
     return np.array(found).reshape(-1, starts.shape[1])
 
