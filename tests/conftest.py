@@ -133,8 +133,8 @@ def spark(tmp_path_factory):
 def no_methods_of_others():
     """What a test or a page registers is gone after it."""
     yield
-    if (base := sys.modules.get("sfumato.designers.base")) is not None:
-        base.REGISTERED.clear()
+    if (choose := sys.modules.get("sfumato.designers.choose")) is not None:
+        choose.REGISTERED.clear()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.strategies import epsilons, joints
 
 import sfumato as sf
+from sfumato.joint import entropy
 from sfumato.optimise.all_levels import meet
-from sfumato.optimise.arrays import entropy, xlogx
+from sfumato.optimise.arrays import xlogx
 from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.prices import Block, Corridor

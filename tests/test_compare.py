@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies import epsilons, joints, mechanisms
 
 import sfumato as sf
+from sfumato import reporting
 from sfumato.estimation.estimates import spread_untouched
 from sfumato.reporting import curve, measuring, workers
 from sfumato.reporting.comparing import ENTRANTS, levels
@@ -160,7 +161,7 @@ def test_a_second_run_is_the_same_byte_for_byte_and_designs_nothing(monkeypatch)
     def never(*args, **options):
         raise AssertionError("a design was made")
 
-    monkeypatch.setattr(measuring, "measured", never)
+    monkeypatch.setattr(reporting, "measured", never)
     warm = quick()
     assert (warm.csv(), json.dumps(warm.document())) == (cold.csv(), json.dumps(cold.document()))
     with pytest.raises(AssertionError):

@@ -17,8 +17,9 @@ import pytest
 from click.testing import CliRunner
 from tests.test_compare import CLOSED, JOINT, own_cache, quick  # noqa: F401
 
+from sfumato import reporting
 from sfumato.cli import cli
-from sfumato.reporting import Comparison, Point, workers
+from sfumato.reporting import Comparison, Point
 from sfumato.reporting.comparing import PLAIN
 from sfumato.reporting.comparison_page import (
     Axes,
@@ -133,7 +134,7 @@ def test_the_command_speaks_json(people):
 
 
 def test_an_interrupted_command_shows_what_is_done(people, monkeypatch):
-    real = workers.answers
+    real = reporting.answers
 
     def stopped(*args, **options):
         for i, answer in enumerate(real(*args, **options)):
@@ -141,7 +142,7 @@ def test_an_interrupted_command_shows_what_is_done(people, monkeypatch):
                 raise KeyboardInterrupt
             yield answer
 
-    monkeypatch.setattr(workers, "answers", stopped)
+    monkeypatch.setattr(reporting, "answers", stopped)
     said = compare_people(people)
     assert said.exit_code == 130
     assert "Interrupted" in said.output and "Kept of a record" in said.output

@@ -338,6 +338,11 @@ def test_bins_have_representatives_and_names():
     assert measured(useful, "squared", outputs=4).answers.labels == ("10", "30", "50", "70")
 
 
+def test_a_number_of_outputs_is_for_values_that_are_numbers():
+    with pytest.raises(sf.InputError, match="listed where values are no numbers, got 3"):
+        measured(sf.Alphabet.named("town", 4), "hamming", outputs=3)
+
+
 def test_released_values_carry_names_through_file_release_and_estimate(tmp_path):
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, 4000)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.designers.base import REGISTERED
+from sfumato.designers.choose import REGISTERED
 
 JOINT = sf.Joint.from_counts([[300, 100, 200], [200, 400, 100]], secret=["ill", "well"], useful=["a", "b", "c"])
 

@@ -12,7 +12,8 @@ from scipy.optimize import linprog
 from tests.strategies import boundary_points, joints, realised
 
 import sfumato as sf
-from sfumato.designers.base import REGISTERED, Draft, Task
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.choose import REGISTERED
 from sfumato.designers.closed_forms import grr
 from sfumato.errors import InputError
 

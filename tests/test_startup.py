@@ -21,7 +21,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 OWN = {"sfumato", "sfumato_kernel", "cython_runtime", "typing_extensions"}  # and what comes along with anything
 PARTS = {  # packages of sfumato, and packages of others, that each command may load
     "verify": ({"certification", "cli", "mechanism", "uncertainty", "reporting"}, {"click", "numpy", "msgspec"}),
-    "inspect": ({"certification", "cli", "mechanism", "uncertainty", "releasing"}, {"click", "numpy", "msgspec"}),
+    "inspect": ({"certification", "cli", "mechanism", "uncertainty"}, {"click", "numpy", "msgspec"}),
     "estimate": (
         {"certification", "cli", "designers", "drawing", "estimation", "mechanism", "releasing", "sources",
          "uncertainty"}, {"click", "numpy", "msgspec", "pyarrow"},
@@ -33,7 +33,7 @@ PARTS = {  # packages of sfumato, and packages of others, that each command may 
 SLOW = {"numpy.ma", "importlib.metadata", "email.message"}  # what comes along with a call that can be avoided
 MODULES = {  # of packages that are large, the only modules that a command may load
     "verify": {"reporting": {"figures"}},
-    "inspect": {"releasing": {"notices"}, "certification": {"promises"}},
+    "inspect": {"certification": {"promises"}},
     "estimate": {
         "releasing": {"wishes"}, "certification": {"promises"}, "designers": {"distances"},
         "drawing": {"manifest"},

@@ -63,6 +63,7 @@ def test_every_module_has_a_place_in_the_order_and_on_the_map():
     assert {place(p) for p in modules()} - {"__init__"} <= set(ORDER)
     guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert [name for name in ORDER if f"`{name}/`" not in guide and f"`{name}.py`" not in guide] == []
+    assert [name for name in dict.fromkeys(re.findall(r"^\| `(\w+)(?:/|\.py)`", guide, re.MULTILINE)) if name in ORDER] == ORDER
 
 
 def test_every_file_that_a_page_names_exists():

@@ -26,7 +26,6 @@ Bools = npt.NDArray[np.bool_]
 BigInts = npt.NDArray[np.object_]  # of Python's own numbers, which have no end
 Array = npt.NDArray[Any]  # of numbers of any kind
 Real = float | Floats  # one number or many, each for itself
-Index = int | Ints  # of one thing or of many
 Label = str | None  # None: the value is missing
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DATE_PARTS = ("year", "quarter", "month", "weekday")  # what a date may be taken for

@@ -17,7 +17,7 @@ from sfumato.alphabet import Alphabet, Array, Column, Floats, Ints, Labels, read
 from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
-from sfumato.tolerances import PICTURED
+from sfumato.tolerances import PICTURED, SUMS_TO_ONE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ class Joint(Framed):
             raise InputError(f"a joint distribution is a table of secret by useful values, got shape {p.shape}.")
         if not np.all(np.isfinite(p)) or np.any(p < 0):
             raise InputError("probabilities must be finite and not negative.")
-        if abs(p.sum() - 1) > 1e-9:
+        if abs(p.sum() - 1) > SUMS_TO_ONE:
             raise InputError("probabilities must sum to 1", value=p.sum(), next="Use Joint.from_counts for counts.")
         if p.shape != (self.secret.size, self.useful.size):
             raise InputError(

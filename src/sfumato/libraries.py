@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import rich.table
     import rich.text
     import scipy.optimize
+    import scipy.sparse
     import scipy.special
     import scipy.stats
     import starlette.applications

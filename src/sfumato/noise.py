@@ -145,15 +145,18 @@ def common(
     rest, deviation = sum(counts.values()) - sum(passed.values()), math.sqrt(2 * len(passed)) / float(rate)
     own = not named or rest >= CLEAR * deviation
     other = next(x for x in _names() if x not in passed) if own else max(named, key=lambda x: named[x])
-    kept = Common(tuple(passed), other)
-    if len({*kept.labels, kept.other}) < 2:
-        raise InputError(
-            f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
-            f"({tau:,.0f} people each)",
-            next=f"If they are known to everybody, say so ({called_public(name)}) or list them "
-            f"({option('--labels', 'labels=')}); more rows or a larger ε help too.",
-        )
-    return kept
+    if len({*passed, other}) < 2:
+        raise _too_rare(name, tau)
+    return Common(tuple(passed), other)
+
+
+def _too_rare(name: str, tau: float) -> InputError:
+    return InputError(
+        f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
+        f"({tau:,.0f} people each)",
+        next=f"If they are known to everybody, say so ({called_public(name)}) or list them "
+        f"({option('--labels', 'labels=')}); more rows or a larger ε help too.",
+    )
 
 
 def edge(values: Floats, counts: Ints, share: Fraction, epsilon: Fraction, below: Below) -> float:

@@ -17,7 +17,7 @@ from sfumato_kernel.documents import GREATEST, Beyond, Document, bad
 WRITTEN_OUT = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 PRODUCT_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
-SUBSETS = 12  # inputs up to which the sets of a unary law are listed
+UNARY_SETS = 12  # inputs up to which the sets of a unary law are listed
 ALIAS_BITS = 48  # of a threshold in the sampler of a table, which shares 64 with the partner of its bucket
 MOST_BLOCKS = 20_000
 PRIMES = (2, 3, 5, 7, 11, 13)
@@ -111,7 +111,7 @@ class ExactLaw:
     @cached_property
     def listable(self) -> bool:
         if self.kind == "unary":
-            return bool(self.inputs <= SUBSETS)
+            return bool(self.inputs <= UNARY_SETS)
         return self.kind != "product" or self.joint is not None
 
     @cached_property
@@ -229,7 +229,7 @@ def _unary(law: ExactLaw) -> Expansion:
         outside = (total - on) * off**c * (total - off) ** (n - c - 1) if c < n else 0
         return law.dense([inside if y >> x & 1 else outside for x in range(n)])
 
-    return (2**n if n <= SUBSETS else GREATEST, [total], map(row, range(2**min(n, SUBSETS))))
+    return (2**n if n <= UNARY_SETS else GREATEST, [total], map(row, range(2**min(n, UNARY_SETS))))
 
 
 def _layout(law: ExactLaw) -> Expansion:

@@ -10,7 +10,7 @@ from sfumato_kernel import documents, exact
 from sfumato_kernel.ball_levels import Ball, check_radius, extremes, over_ball
 from sfumato_kernel.documents import Beyond, Document, Unproved, bad
 from sfumato_kernel.exact import UP, everywhere, exp_below, level, log, over_sets, power_product
-from sfumato_kernel.laws import SUBSETS, ExactLaw, Part, Ratio, Row, Table, checked, masses_of, whole_table, worse
+from sfumato_kernel.laws import UNARY_SETS, ExactLaw, Part, Ratio, Row, Table, checked, masses_of, whole_table, worse
 from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 
 UNDECIDED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
@@ -256,7 +256,7 @@ def over_two_levels(ratio: Fraction, m: Admitted, within: Document) -> Ratio:
         return ratio
     if kind == "exactly" or within.get("radius") == 0:
         return least(ratio, over_sets(exact.laws_given(m.table, 1, k, "rldp"), ratio, one, one))
-    if k <= SUBSETS:
+    if k <= UNARY_SETS:
         high, low = math.ceil(ratio * 2**SET_BITS), 2**SET_BITS
         rows = [Row(1, (Part(low, {u: high for u in range(k) if y >> u & 1}, k),)) for y in range(2**k)]
         return least(ratio, rldp_over(within, m.table, rows, one))

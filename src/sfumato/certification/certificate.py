@@ -11,17 +11,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sfumato import certification
+from sfumato.certification import proving
 from sfumato.certification.outward import log_up
-from sfumato.certification.proving import (
-    BELIEFS,
-    check_confidence,
-    confirm,
-    level_of,
-    over_set,
-    proved,
-    target_of,
-    unlisted,
-)
 from sfumato.certification.rationals import about_anything
 from sfumato.decimals import LEVEL, at_most, nats
 from sfumato.errors import ClaimError, InputError, SfumatoError
@@ -122,10 +113,10 @@ def certificate(
     if claim is None:
         raise InputError("the mechanism carries no claim", next="Give one, or design it with sf.design.")
     if not confirmed:
-        check_confidence(claim)
+        proving.check_confidence(claim)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = partial(elsewhere, mechanism, claim) if wider else dict
-    basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if unlisted(mechanism) else PROVED
+    basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if proving.unlisted(mechanism) else PROVED
     prove = partial(_proof, mechanism, claim)
     found = prove if confirmed else known(prove())
     also = tuple(certificate(mechanism, other, wider=False, confirmed=confirmed) for other in claim.also)
@@ -134,7 +125,7 @@ def certificate(
 
 
 def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, Witness]:
-    level, where = level_of(mechanism, claim)
+    level, where = proving.level_of(mechanism, claim)
     return level, _named(mechanism, where, claim.within is not None)
 
 
@@ -168,10 +159,10 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     told = claim is not None and claim.notion != "pml"  # which lets odds be infinite: their level would mislead too
     if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
-            found = over_set(mechanism, claim.within.widened(times), "rldp", target_of(claim.epsilon))
+            found = proving.over_set(mechanism, claim.within.widened(times), "rldp", proving.target_of(claim.epsilon))
             out[f"{times:g} times the radius"] = log_up(found.ratio)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
-        out["the worst output (LIP)"] = log_up(proved(mechanism, "lip", claim.within).ratio)
+        out["the worst output (LIP)"] = log_up(proving.proved(mechanism, "lip", claim.within).ratio)
     if mechanism.secret.size < 2:
         return out  # nothing is secret but the record itself
     out["any distribution"] = level_anywhere(mechanism)
@@ -209,7 +200,7 @@ def sealed_by(
         found = certificate(tried, wider=False)
         if found.holds:
             return tried, replace(found, outside=partial(elsewhere, tried)), margin
-        if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
+        if claim.notion not in proving.BELIEFS:  # those are proved at ε or not at all: a level that fails says little
             missing = found.level - claim.epsilon
             needed = missing / 8  # a smaller mixture could not make up for what is missing
             enough = 1.05 * missing / -math.expm1(-claim.epsilon) if claim.epsilon > 0 else 0.0
@@ -229,7 +220,7 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     claim, refused = mechanism.claim if claim is None else claim, None
     if claim is not None and mechanism.sealed:
         try:
-            if confirm(mechanism if claim is mechanism.claim else replace(mechanism, claim=claim)):
+            if proving.confirm(mechanism if claim is mechanism.claim else replace(mechanism, claim=claim)):
                 return certificate(mechanism, claim, confirmed=True)
         except ClaimError as error:
             refused = error  # the fast proof may say where

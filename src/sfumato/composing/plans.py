@@ -24,7 +24,7 @@ from sfumato.mechanism.law import MOST_BITS
 from sfumato.noise import SEEDED, Below, noisy_counts
 from sfumato.sources import Source, open_source
 from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen, catching, counted_groups, tabulate
-from sfumato.tolerances import SLIP, TABLE
+from sfumato.tolerances import ALIKE, SLIP, TABLE
 
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
@@ -128,7 +128,7 @@ def plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
     if (turns := turn_plan(layout, epsilon)) is not None:
         out["in turn"] = turns
     if layout.asked is None:
-        specs, levels, error = merged_groups(layout, max(epsilon, 1e-9) * (1 - SLIP), MERGED_CELLS)
+        specs, levels, error = merged_groups(layout, max(epsilon, ALIKE) * (1 - SLIP), MERGED_CELLS)
         if epsilon == 0:
             levels = np.zeros(len(specs))
         answers = tuple(s.answer(layout, _below(float(e))) for s, e in zip(specs, levels, strict=True))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato import designers
+from sfumato import designers, optimise
 from sfumato.alphabet import Floats
 from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
@@ -207,18 +207,15 @@ def _searched(
     plan: BundlePlan, i: int, layout: TurnLayout, claim: Claim, centred: bool, budget: Budget
 ) -> Measured | None:
     """A sealed law of the engine for the prices of a part, beginning with the rows of the one that it has."""
-    from sfumato.optimise.estimates.goal import Goal, goal
-    from sfumato.optimise.estimates.searching import filled, searched
-
     assert claim.within is not None
     spec, own = plan.specs[i], plan.answers[i].law().matrix()
-    near = filled(claim.within).joint
-    coordinates = goal(near, "joint").coordinates
+    near = optimise.filled(claim.within).joint
+    coordinates = optimise.goal(near, "joint").coordinates
     at = coordinates.cell[coordinates.p > 0]
-    aim = Goal(coordinates, _form(plan, i, layout)[np.ix_(at, at)])
+    aim = optimise.Goal(coordinates, _form(plan, i, layout)[np.ix_(at, at)])
     known = [] if own is None else [np.asarray(own, float)[:, coordinates.cell]]
     most = claim.also[0].epsilon if claim.also else None
-    found = searched(claim.within, claim.epsilon, aim, "both", budget, known, most)
+    found = optimise.searched(claim.within, claim.epsilon, aim, "both", budget, known, most)
     if found is None or found.rows.shape[0] * near.p.size > SEARCHED.written:
         return None
     full = coordinates.full(found.rows)

@@ -47,7 +47,7 @@ def tree_bundle(
         parts = [tree_part(answer, within) for answer, within in zip(answers_at(levels, scale), sets, strict=True)]
         return Bundle(tuple(parts), columns.secret, None, Promise(epsilon, model), origin)
 
-    levels, _ = shares_of_epsilon(specs, layout, max(epsilon, 1e-9))
+    levels, _ = shares_of_epsilon(specs, layout, max(epsilon, ALIKE))
     for _ in range(3 if epsilon > 0 else 0):  # ε is divided anew, with what each edge was found to let through
         costs = _costs(made(levels, 1.0), (*parents, *([SECRET] if layout.with_secret else [])))
         levels = np.minimum(shares_of_epsilon(specs, layout, epsilon, costs)[0], STRONGEST)

@@ -8,29 +8,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from sfumato import designers
 from sfumato.alphabet import Alphabet, Column
 from sfumato.decimals import near, percent, with_unit
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.splitting import ir
 from sfumato.errors import ClaimError, InputError, SfumatoError, unknown
-from sfumato.frames import Framed
+from sfumato.frames import Framed, Record
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, parts_of, untouched_errors
-from sfumato.privacy.ldp import compared
 from sfumato.tolerances import AT_A_GLANCE
 from sfumato.uncertainty import Anything, ChiSquareBall, RenyiBall
 
 AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
-SEARCHED = 600  # cells up to which the best estimates are searched for
-SOON, LATE, EACH = 3.0, 12.0, 25.0  # seconds of search where nobody says: the first, and the last; cells for one more
+SEARCHED_CELLS = 600  # cells up to which the best estimates are searched for
+SOON, LATE, CELLS_A_SECOND = 3.0, 12.0, 25.0  # seconds of search where nobody says: at least, at most, and between
 CLOSED: dict[str, tuple[Callable[[Task], Draft], ...]] = {"both": (srr, grr, oue, sue, ir), "useful": (grr, oue, sue)}
 
 
@@ -41,16 +40,14 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
     if aim == "information":
         return informative()
     if aim != "closed" and searched(task):
-        from sfumato.designers.precise import precise
-
-        return noted(precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
+        return noted(designers.precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
     blind = "nothing can be estimated from any closed form here, so that auto kept the most bits instead"
     return _best_closed(task) or informative().with_note(blind)
 
 
 def seconds_of(task: Task) -> float:
     """Of work, where nobody says."""
-    return patience() * min(SOON + task.joint.p.size / EACH, LATE)
+    return patience() * min(SOON + task.joint.p.size / CELLS_A_SECOND, LATE)
 
 
 def noted(draft: Draft) -> Draft:
@@ -108,7 +105,7 @@ def _best_closed(task: Task) -> Draft | None:
 
 def searched(task: Task) -> bool:
     fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
-    return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1
+    return fits and task.joint.p.size <= SEARCHED_CELLS and len(task.within.possible) > 1
 
 
 # --- what estimates from a release will be worth, and what would help, before a row is released -----------------------
@@ -163,7 +160,7 @@ class Foreseen(Framed):
         object.__setattr__(self, "share", float(np.mean([part.rows for part in columns])) / self.n)
         object.__setattr__(self, "little", self.share < LITTLE)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         for part in self.parts:
             yield {"table": part.name, "values": part.values, "± points": part.points, "worth rows": part.rows}
 
@@ -210,7 +207,7 @@ def errors_of(mechanism: Mechanism, joint: Joint) -> tuple[dict[str, float], dic
     untouched = untouched_errors(joint, mechanism.reads)
     if (closed := closed_errors(mechanism.law, joint, mechanism.reads)) is not None:
         return closed, untouched
-    goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED else {}
+    goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED_CELLS else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
     return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in untouched}, untouched
 

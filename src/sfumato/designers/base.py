@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import html
-import inspect
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sfumato import designers
 from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import FINE, MARGINS, sealed_by
@@ -22,13 +22,21 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
+from sfumato.tolerances import SLIP
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sfumato.designers.aiming import Foreseen
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
 SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LIMIT = 60.0  # seconds of a search that is known to end, unless another limit is given
 ENDED = "stopped at the time limit: the best design so far"
+Options = dict[str, Any]  # of a method by their names, as its callers give them: its function says what they are
+Details = dict[str, Any]  # what a method tells of a design beyond its value and bound, by names of its own
 RELATIVE = "times the least standard errors"  # the unit of a design for estimates
 
 
@@ -44,13 +52,13 @@ class Design:
     information: Information | None
     notes: tuple[str, ...] = ()  # what a reader should know: why this method, what was not proved
     seconds: float = 0.0
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     unit: str = "nats"  # of value, bound and ceiling
 
     @property
     def gap(self) -> float:
-        """|bound − value| / max(|value|, 1e-12)."""
-        return abs(self.bound - self.value) / max(abs(self.value), 1e-12)
+        """|bound − value| relative to the value, which counts as 1e-12 at least."""
+        return abs(self.bound - self.value) / max(abs(self.value), SLIP)
 
     @property
     def least(self) -> LeastInformation:
@@ -68,13 +76,11 @@ class Design:
     def method(self) -> str:
         return self.mechanism.method
 
-    def foreseen(self, n: int | None = None) -> Any:
+    def foreseen(self, n: int | None = None) -> Foreseen:
         """What estimates from n released rows will be worth, by column, and what would help most."""
-        from sfumato.designers.aiming import foreseen
+        return designers.foreseen(self.mechanism, n=n)
 
-        return foreseen(self.mechanism, n=n)
-
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Axes | None = None) -> Axes:
         """The mechanism as a picture of Q(y|x); returns matplotlib's axes."""
         return self.mechanism.plot(axes)
 
@@ -143,9 +149,6 @@ class Task:
         S, U = self.joint.shape
         return PROVED * S * U * S * (S - 1) * U
 
-    def with_reads(self, reads: str) -> Task:
-        return replace(self, reads=reads)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
@@ -155,7 +158,7 @@ class Draft:
     method: str
     bound: float | None = None  # proved limit of the family; a family of one member is its own limit
     notes: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     claim: Claim | None = None  # what the designer promises, when it is not the task's claim
     score: Callable[[Mechanism], float] | None = None  # what the method optimises, when it is not I(input; Y)
     answers: Column | None = None  # what the outputs are called, when they are values
@@ -240,13 +243,13 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
 # --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------
 
 
-FIRST, NEXT = 0.75, 0.25  # of the time of a design alone: for the first of a curve, and for each of the others
+FIRST_OF_CURVE, NEXT_OF_CURVE = 0.75, 0.25  # of the time of a design alone, for the first and for each of the others
 Known = TypeVar("Known")
 
 
 def curve_seconds(points: int, seconds: float) -> float:
     """Of work for a whole curve, where a design alone takes so many."""
-    return (FIRST + NEXT * (points - 1)) * seconds
+    return (FIRST_OF_CURVE + NEXT_OF_CURVE * (points - 1)) * seconds
 
 
 def along(
@@ -255,35 +258,6 @@ def along(
     """Drafts at increasing ε, each with what the one before found and left of its time; `seconds`: of one alone."""
     whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
     for i, task in enumerate(tasks):
-        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST * seconds)
+        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST_OF_CURVE * seconds)
         draft, known = one(task, budget, known)
         yield draft
-
-
-# --- methods of others, registered while a programme runs -------------------------------------------------------------
-
-
-Designer = Callable[..., Draft]
-REGISTERED: dict[str, Designer] = {}
-SHARING = ("ballopt", "precise")  # methods whose searches at several ε share what they find, by their `…_along`
-
-
-def register(name: str, designer: Designer, *, replace: bool = False) -> None:
-    """Make `designer(task, **options) -> Draft` a method by this name: for design, auto's rivals and compare.
-
-    Drafts are sealed and certified for the task's claim as all others. Keyword-only parameters are its options.
-    """
-    from sfumato.designers.choose import methods
-
-    if not callable(designer):
-        raise InputError(f"a designer is a function of a task, got a {type(designer).__name__}.")
-    if not (isinstance(name, str) and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
-        raise InputError(f"a method's name has letters, digits and hyphens, got {name!r}.")
-    if name in methods() and not (replace and name in REGISTERED):
-        raise InputError(f"there is a method {name!r} already: choose another name (or replace=True, if it is yours).")
-    REGISTERED[name] = designer
-
-
-def keywords_of(designer: Designer) -> tuple[str, ...]:
-    """The names of its keyword-only parameters."""
-    return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from sfumato.decimals import percent, with_unit
 from sfumato.designers.aiming import AIM, aimed, noted, searched
-from sfumato.designers.base import LARGEST, REGISTERED, RELATIVE, SHARING, Design, Draft, Task, finished, keywords_of
+from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
@@ -20,6 +21,7 @@ from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
+from sfumato.uncertainty.sets import is_set
 
 _HOMES = {
     **dict.fromkeys(("grr", "sue", "oue", "srr", "cr"), "closed_forms"), "ir": "splitting",
@@ -35,6 +37,9 @@ _QUICK = ("ballopt", "polyopt")  # searches that can be short
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
+Designer = Callable[..., Draft]
+REGISTERED: dict[str, Designer] = {}  # methods of others, while a programme runs
+SHARING = ("ballopt", "precise")  # methods whose searches at several ε share what they find, by their `…_along`
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 
@@ -85,7 +90,7 @@ def design(
     return finished(task, draft, started)
 
 
-def _implied(method: str, notion: str, reads: str, recoverable: bool, options: dict[str, Any]) -> tuple[str, str, str]:
+def _implied(method: str, notion: str, reads: str, recoverable: bool, options: Options) -> tuple[str, str, str]:
     """The method, the notion and what is read, where some of them say the others."""
     if method in _FUNNEL:
         if recoverable:
@@ -123,7 +128,7 @@ def _planned(
 
 
 def _second(
-    within: UncertaintySet, epsilon: float, at_most: float, method: str, notion: str, options: dict[str, Any]
+    within: UncertaintySet, epsilon: float, at_most: float, method: str, notion: str, options: Options
 ) -> tuple[UncertaintySet, float | None]:
     """The set and the cap that a second promise leaves: none beside the promise for any distribution, if it is that."""
     if method not in _CAPPED or any(options.get(name) is not None for name in _NEARNESS):
@@ -149,11 +154,11 @@ def options_of(method: str) -> tuple[str, ...]:
     return keywords_of(designer(method))
 
 
-def designer(method: str) -> Callable[..., Draft]:
+def designer(method: str) -> Designer:
     """The function behind the name of a method."""
     if method in REGISTERED:
         return REGISTERED[method]
-    found: Callable[..., Draft] = getattr(home_of(method), method.replace("-", "_"))
+    found: Designer = getattr(home_of(method), method.replace("-", "_"))
     return found
 
 
@@ -177,14 +182,12 @@ def most_kept(
     return max((x for x in found if x[1] == x[1]), key=lambda x: x[1], default=None)
 
 
-def as_set(within: Any) -> UncertaintySet:
+def as_set(within: UncertaintySet | Joint) -> UncertaintySet:
     """The set itself, or the confidence ball around a joint."""
-    if isinstance(within, Joint) or not hasattr(within, "worst"):
-        return ChiSquareBall(checked_joint(within, "a design"))
-    return within  # type: ignore[no-any-return]
+    return within if is_set(within) else ChiSquareBall(checked_joint(within, "a design"))
 
 
-def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
+def _draft(method: str, task: Task, options: Options) -> Draft:
     known = options_of(method)
     if strange := [name for name in options if name not in known]:
         raise unknown(f"an option of {method}", strange[0], known) if known else InputError(
@@ -196,7 +199,7 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     return made
 
 
-def _auto(task: Task, options: dict[str, Any]) -> Draft:
+def _auto(task: Task, options: Options) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
     near = [f"{name}=" for name in _NEARNESS if options.get(name) is not None]
     if not near:
@@ -217,24 +220,28 @@ def most_informative(
     """
     limit, best_of = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}, optimum(task)
     tried = [_draft(name, task, {}) for name in _CLOSED[task.reads]]
-    why = "it keeps most of the closed forms"
     if best_of is not None:
         tried.append(_draft(best_of, task, limit) if optimised is None else optimised)
-        why = f"it keeps most of the closed forms and {best_of}"
-    elif task.joint.p.size > OPTIMISED_CELLS:
-        why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
-    elif task.epsilon > LARGEST:
-        why += f" (auto optimises up to ε = {LARGEST:g})"
     if robust_utility:
         ball = best_of == "ballopt" and task.reads == "both" and isinstance(task.within, (ChiSquareBall, RenyiBall))
         tried += [_draft("polyopt", task, limit)] if ball else []
-        why += " at every distribution in the set"
+    why = _why(task, best_of) + (" at every distribution in the set" if robust_utility else "")
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[values.index(max(values))]
     whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
     shares = [percent(v / whole if whole else 0.0, 1) for v in values]
     listed = ", ".join(f"{x.method} {share}" for x, share in zip(tried, shares, strict=True))
     return best.with_note(f"auto took {best.method}: {why} (of a record: {listed})")
+
+
+def _why(task: Task, best_of: str | None) -> str:
+    """Which drafts were compared, and why no others."""
+    if best_of is not None:
+        return f"it keeps most of the closed forms and {best_of}"
+    many = f"{task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises"
+    limit = many if task.joint.p.size > OPTIMISED_CELLS else f"auto optimises up to ε = {LARGEST:g}"
+    beyond = task.joint.p.size > OPTIMISED_CELLS or task.epsilon > LARGEST
+    return "it keeps most of the closed forms" + (f" ({limit})" if beyond else "")
 
 
 def optimum(task: Task) -> str | None:
@@ -274,7 +281,7 @@ def designs(
     return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
 
 
-def _sharing(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Iterator[Draft] | None:
+def _sharing(tasks: Sequence[Task], method: str, options: Options) -> Iterator[Draft] | None:
     """The drafts of a method at increasing ε that share their searches; None for a method that has none to share."""
     if method != "auto":
         return _along(method, tasks, options) if method in SHARING else None
@@ -289,7 +296,7 @@ def _sharing(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Ite
     return map(most_informative, tasks, _along("ballopt", tasks, given))
 
 
-def _along(method: str, tasks: Sequence[Task], options: dict[str, Any]) -> Iterator[Draft]:
+def _along(method: str, tasks: Sequence[Task], options: Options) -> Iterator[Draft]:
     make: Callable[..., Iterator[Draft]] = getattr(home_of(method), f"{method}_along")
     return make(tasks, **options)
 
@@ -321,6 +328,28 @@ def _bounded(made: list[Design]) -> tuple[Design, ...]:
             pick = min if made[i].unit == "nats" else max
             made[i] = replace(made[i], bound=pick(made[i].bound, made[i + 1].bound))
     return tuple(made)
+
+
+# --- methods of others, registered while a programme runs -------------------------------------------------------------
+
+
+def register(name: str, designer: Designer, *, replace: bool = False) -> None:
+    """Make `designer(task, **options) -> Draft` a method by this name: for design, auto's rivals and compare.
+
+    Drafts are sealed and certified for the task's claim as all others. Keyword-only parameters are its options.
+    """
+    if not callable(designer):
+        raise InputError(f"a designer is a function of a task, got a {type(designer).__name__}.")
+    if not (isinstance(name, str) and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
+        raise InputError(f"a method's name has letters, digits and hyphens, got {name!r}.")
+    if name in methods() and not (replace and name in REGISTERED):
+        raise InputError(f"there is a method {name!r} already: choose another name (or replace=True, if it is yours).")
+    REGISTERED[name] = designer
+
+
+def keywords_of(designer: Designer) -> tuple[str, ...]:
+    """The names of its keyword-only parameters."""
+    return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)
 
 
 # --- what every method does, in one sentence for people who do not design mechanisms ----------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
 }
 NAMES = (*NUMERIC, "hamming")
+Outputs = int | Iterable[object] | None  # how many points, or which, or the useful values themselves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,7 @@ class Distance:
         return Distance(matrix, named(self.answers.name, points), self.values, points, self.name)
 
 
-def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any = None) -> Distance:
+def measured(useful: Alphabet, distance: object, values: object = None, outputs: Outputs = None) -> Distance:
     """The distance for a useful variable and outputs that may differ from it.
 
     `outputs` is a list of numbers, the number of points of an even grid, or None for the useful values themselves;
@@ -66,12 +67,12 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
 
 
 def _by_function(
-    useful: Alphabet, column: str, distance: Any, numbers: Floats | None, outputs: Any, name: str
+    useful: Alphabet, column: str, distance: Callable[..., Any], numbers: Floats | None, outputs: Outputs, name: str
 ) -> Distance:
     """Of numbers, if there are any, or of labels."""
     if numbers is None:
         points, first = None, [None if x is None else str(x) for x in useful.labels]
-        second = first if outputs is None else list(outputs)
+        second = first if outputs is None else _named_by(outputs)
     else:
         points, first = _grid(outputs, numbers), list(numbers)
         second = list(points)
@@ -111,20 +112,26 @@ def named(column: str, points: Floats) -> Column:
     raise InputError("outputs must be different numbers.")
 
 
-def _labels(column: str, outputs: Any, size: int, useful: Alphabet) -> Column:
+def _labels(column: str, outputs: Outputs, size: int, useful: Alphabet) -> Column:
     if outputs is None and size != useful.size:
         return Column.of(column, [f"y{y}" for y in range(size)])
     if outputs is None and len(useful.columns) == 1:
         return replace(useful.columns[0], cuts=None, other=None)
     if outputs is None:
         return Column.of(column, [useful.text(i) for i in range(size)])
-    shown = [str(x) for x in outputs]
+    shown = [str(x) for x in _named_by(outputs)]
     if len(shown) != size:
         raise InputError(f"outputs must name each of the {size} outputs, got {len(shown)}.")
     return Column.of(column, shown)
 
 
-def _grid(outputs: Any, values: Floats) -> Floats:
+def _named_by(outputs: int | Iterable[object]) -> list[object]:
+    if isinstance(outputs, int):
+        raise InputError(f"outputs must be listed where values are no numbers, got {outputs}.")
+    return list(outputs)
+
+
+def _grid(outputs: Outputs, values: Floats) -> Floats:
     if outputs is None:
         return values
     if isinstance(outputs, int) and not isinstance(outputs, bool):
@@ -134,7 +141,7 @@ def _grid(outputs: Any, values: Floats) -> Floats:
     return _numbers(outputs, "outputs")
 
 
-def _numbers(given: Any, what: str, dimensions: int = 1) -> Floats:
+def _numbers(given: object, what: str, dimensions: int = 1) -> Floats:
     try:
         found = np.asarray(given, float)
     except (TypeError, ValueError):

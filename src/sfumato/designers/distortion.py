@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LIMIT, Draft, Task
+from sfumato.designers.base import LIMIT, Details, Draft, Task
 from sfumato.designers.closed_forms import given_secrets
-from sfumato.designers.distances import NUMERIC, Distance, measured
+from sfumato.designers.distances import NUMERIC, Distance, Outputs, measured
 from sfumato.errors import InputError, checked_epsilon, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -34,8 +33,9 @@ FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (T
 
 
 def distortion(
-    task: Task, *, distance: Any = "squared", values: Any = None, outputs: Any = None, robust_privacy: bool = True,
-    robust_utility: bool = False, engine: str = "auto", tolerance: float = 1e-6, time_limit: float | None = None,
+    task: Task, *, distance: object = "squared", values: object = None, outputs: Outputs = None,
+    robust_privacy: bool = True, robust_utility: bool = False, engine: str = "auto", tolerance: float = 1e-6,
+    time_limit: float | None = None,
 ) -> Draft:
     """Least E d(U, Y) under ε-privacy of S [002, (7)–(10)]: utility and privacy each at P̂ or over the ball.
 
@@ -55,7 +55,7 @@ def distortion(
     return _drafted(task, measure, nearest(measure, budget), robust, chosen)
 
 
-def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outputs: Any) -> None:
+def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outputs: Outputs) -> None:
     if task.notion != "rldp":
         wanted = option("--notion rldp", "notion='rldp'")
         raise InputError(f"distortion is for {wanted}", value=task.notion)
@@ -98,7 +98,7 @@ def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[boo
 
 def near(
     task: Task, method: str, q: Floats, measure: Distance, bound: float, judged: UncertaintySet | Joint,
-    details: dict[str, Any], notes: tuple[str, ...] = (),
+    details: Details, notes: tuple[str, ...] = (),
 ) -> Draft:
     """A law of outputs at a distance, for what it was designed for, scored by the distortion over a set or at P̂."""
     q, measure = measure.seen(q)
@@ -162,7 +162,7 @@ CONIC_INPUTS = 64  # n² cones of |Y| terms each: beyond it a conic solver is th
 
 
 def leakage(
-    task: Task, *, alpha: float = math.inf, beta: float = 1.0, distance: Any = "hamming",
+    task: Task, *, alpha: float = math.inf, beta: float = 1.0, distance: object = "hamming",
     also: Sequence[tuple[float, float, float]] = (), about: str = "input", utility: str = "distortion",
     time_limit: float = LIMIT,
 ) -> Draft:
@@ -199,7 +199,7 @@ def _prior(task: Task) -> Floats:
     return task.joint.p.ravel() if task.reads == "both" else task.joint.p_useful
 
 
-def _distances(task: Task, distance: Any) -> Floats:
+def _distances(task: Task, distance: object) -> Floats:
     """d[x, y] for the inputs the mechanism reads."""
     inputs = task.rows * task.joint.useful.size
     if isinstance(distance, str):
@@ -212,7 +212,7 @@ def _distances(task: Task, distance: Any) -> Floats:
     return d if d.shape[0] == inputs else np.tile(d, (task.rows, 1))
 
 
-def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
+def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: object, time_limit: float) -> Draft:
     d, prior = _distances(task, distance), _prior(task)
     if max(d.shape) > CONIC_INPUTS:
         raise InputError(f"leakage designs take up to {CONIC_INPUTS} inputs and outputs, got {d.shape}.")
@@ -228,13 +228,14 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: An
         return float((mechanism.matrix * cost).sum())
 
     law = Table(found.channel[used], task.rows, None, meaning)
-    details, gap = {"status": found.status, "distance": d[:, used]}, found.value - found.bound
+    details: Details = {"status": found.status, "distance": d[:, used]}
+    gap = found.value - found.bound
     closed = gap <= 1e-6 * max(1.0, abs(found.value))
     notes = () if closed else (f"the gap of {gap:.2g} is open: the solver ended with {found.status}",)
     return Draft(law, "leakage", found.bound, notes, details, score=score)
 
 
-def _information(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
+def _information(task: Task, limits: list[LeakageLimit], about: str, distance: object, time_limit: float) -> Draft:
     first = limits[0]
     known = _INFORMATION.get((first.alpha, first.beta))
     if known is None or len(limits) > 1 or about != "input":

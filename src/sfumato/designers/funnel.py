@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
 from sfumato.decimals import at_most
-from sfumato.designers.base import ENDED, LARGEST, LIMIT, Draft, Task, listed_rows, silent
+from sfumato.designers.base import ENDED, LARGEST, LIMIT, Details, Draft, Task, listed_rows, silent
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
@@ -21,24 +21,7 @@ from sfumato.optimise.arrays import DUST, GHOST, SEALING
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import BeliefCone, Cone, RatioCone
 from sfumato.optimise.cone import repaired as private_rows
-from sfumato.optimise.funnel.posteriors import (
-    COLUMNS,
-    Funnel,
-    Vector,
-    best_ldp,
-    best_lip,
-    best_mutual,
-    best_pml,
-    enumerated,
-    independence_rows,
-    kernel,
-    nearby,
-    optimum,
-    reduced,
-    repaired,
-    response_bound,
-    telling_rows,
-)
+from sfumato.optimise.funnel import posteriors
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
 from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
 from sfumato.privacy.beliefs import attributes, output_level, product_level
@@ -63,18 +46,18 @@ def robust_or_known(task: Task, method: str) -> bool:
 def lip(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3] (docs/funnel.md)."""
     cone = partial(BeliefCone, task.within, reads="useful", below=True)
-    return _funnel(task, "lip", cone, BeliefCone.MARGIN, best_lip, Budget.of(time_limit), gap)
+    return _funnel(task, "lip", cone, BeliefCone.MARGIN, posteriors.best_lip, Budget.of(time_limit), gap)
 
 
 def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
     """The same under ε-LDP about S [001, Thm 2, by a shorter way]: rays in a dimensions, not vertices in a² − a."""
     cone = partial(RatioCone, task.within, reads="useful")
-    return _funnel(task, "ldp", cone, SEALING, best_ldp, Budget.of(time_limit), gap)
+    return _funnel(task, "ldp", cone, SEALING, posteriors.best_ldp, Budget.of(time_limit), gap)
 
 
 def _funnel(
-    task: Task, method: str, cone: Callable[..., Cone], margin: float, best: Callable[..., Funnel], budget: Budget,
-    gap: float, starts: Sequence[Mechanism] = (),
+    task: Task, method: str, cone: Callable[..., Cone], margin: float, best: Callable[..., posteriors.Funnel],
+    budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
     """The best at P̂, whose bound is for every mechanism that reads X alone; or `_over_ball`."""
     if robust_or_known(task, method) or task.at_most is not None:
@@ -98,7 +81,7 @@ def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
     p = _known(task, "mi-funnel")
     if task.epsilon == 0.0:
         return perfect(task, "mi-funnel")  # no average can hide anything: this is perfect privacy
-    found = best_mutual(p, task.epsilon, Budget.of(time_limit))
+    found = posteriors.best_mutual(p, task.epsilon, Budget.of(time_limit))
     note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
     return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
 
@@ -118,19 +101,17 @@ def pml(
     budget = Budget.of(time_limit or LIMIT / 2) if working is None else Budget.of_work(working)
     cone, joint = partial(BeliefCone, task.within, reads=task.reads), task.joint
     if task.reads == "useful":
-        return _funnel(task, "pml", cone, BeliefCone.MARGIN, best_pml, budget, gap, starts)
+        return _funnel(task, "pml", cone, BeliefCone.MARGIN, posteriors.best_pml, budget, gap, starts)
     robust, at = robust_or_known(task, "pml"), cone(min(task.epsilon, LARGEST))
-    limit = min(task.ceiling, joint.entropy_useful_given_secret + response_bound(joint.p_secret, task.epsilon))
-
+    told = posteriors.response_bound(joint.p_secret, task.epsilon)
+    limit = min(task.ceiling, joint.entropy_useful_given_secret + told)
     if not (robust or task.at_most is not None) and task.epsilon > 0.0:
         note = "the optimum at the design distribution"
         return Draft(law_of_rows(_telling(at), task), "pml", limit, (note,), fine=True)
     if task.epsilon == 0.0 or joint.secret.size * len(at.coordinates.p) ** 2 <= WORK:
-        def known(_: Budget) -> tuple[Floats, float]:
-            return _telling(at).used()[0], limit
-
+        known = lambda _: (_telling(at).used()[0], limit)
         return _over_ball(task, "pml", cone, BeliefCone.MARGIN, known, budget, gap, starts)
-    alone = task.with_reads("useful")
+    alone = replace(task, reads="useful")
     note = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret"
     return replace(pml(alone, time_limit=time_limit, gap=gap, working=working), task=alone, bound=limit, notes=(note,))
 
@@ -138,7 +119,7 @@ def pml(
 def _telling(cone: BeliefCone) -> InformationAim:
     """The best mixture at P̂ of rows that read both."""
     told = InformationAim(cone.coordinates)
-    told.add(cone.coordinates.taken(telling_rows(cone.within.joint.p, cone.E)))
+    told.add(cone.coordinates.taken(posteriors.telling_rows(cone.within.joint.p, cone.E)))
     told.solve()
     return told
 
@@ -153,7 +134,7 @@ def _known(task: Task, method: str) -> Floats:
 def perfect(task: Task, method: str) -> Draft:
     """ε = 0: Y independent of S with the largest I(X;Y), in integers that are independent exactly."""
     p = task.joint.p / task.joint.p.sum()
-    found = enumerated(p.sum(axis=0), np.zeros((0, p.shape[1])), independence_rows(p))
+    found = posteriors.enumerated(p.sum(axis=0), np.zeros((0, p.shape[1])), posteriors.independence_rows(p))
     basis = independent_rows(task.joint)
     for smear in SMEARS:
         weights, bits = independent_weights(found.matrix, basis, smear)
@@ -170,21 +151,21 @@ def _sealed(task: Task, law: Table) -> Mechanism:
     return Mechanism(law, task.joint.secret, task.joint.useful, "useful", claim=task.claim, joint=task.joint)
 
 
-def independent_rows(joint: Joint) -> list[Vector]:
+def independent_rows(joint: Joint) -> list[posteriors.Vector]:
     """A short basis of the integer rows r with Σ_x r(x) p(x|s) the same for every s that occurs."""
     exact, _ = joint.weights()
     first, *others = (row for row in exact if row.any())
     equations = (row * int(first.sum()) - first * int(row.sum()) for row in others)
-    return reduced(kernel([e // math.gcd(*e) for e in equations if e.any()], exact.shape[1]))
+    return posteriors.reduced(posteriors.kernel([e // math.gcd(*e) for e in equations if e.any()], exact.shape[1]))
 
 
-def independent_weights(q: Floats, basis: list[Vector], smear: float) -> tuple[Ints | None, int]:
+def independent_weights(q: Floats, basis: list[posteriors.Vector], smear: float) -> tuple[Ints | None, int]:
     """Integer weights near Q with rows in the lattice (docs/funnel.md, ε = 0), and their bits; None if one is < 0."""
     q = q[q.max(axis=1) > GHOST]
     q = q / q.sum(axis=0)
     q = (1 - smear) * q + smear / len(q)
     bits = ALIAS_BITS + max(0, (len(q) - 1).bit_length())
-    rows = [nearby(basis, [round(float(w)) for w in np.ldexp(row, bits)]) for row in q[:-1]]
+    rows = [posteriors.nearby(basis, [round(float(w)) for w in np.ldexp(row, bits)]) for row in q[:-1]]
     weights = np.array([*rows, 2**bits - sum(rows, np.zeros(q.shape[1], np.object_))])
     return (None if (weights < 0).any() else weights.astype(np.int64)), bits
 
@@ -192,7 +173,7 @@ def independent_weights(q: Floats, basis: list[Vector], smear: float) -> tuple[I
 # --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
 
 
-CLOSE = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
+FUNNEL_GAP = 2e-5  # relative gap between value and bound, the least to ask for: the margin for a proof costs as much
 
 
 def _over_ball(
@@ -206,7 +187,7 @@ def _over_ball(
     """
     if (unsought := _unsought(task, method)) is not None:
         return unsought
-    close, alone = max(gap, CLOSE), task.reads == "useful"
+    close, alone = max(gap, FUNNEL_GAP), task.reads == "useful"
     inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(task.epsilon + margin)
     master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
@@ -257,20 +238,17 @@ def srlip(
     for every product too (docs/funnel.md, Several attributes). joint=True or False asks for or forbids the second.
     """
     p = _known(task, "srlip").reshape(-1, *attributes(task.joint))
-    if p.ndim == 2 and task.epsilon == 0.0:
-        return perfect(task, "srlip")
-    if task.epsilon == 0.0:
-        note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
-        return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
+    if task.epsilon == 0.0:  # against side channels a better design is not sought
+        return perfect(task, "srlip") if p.ndim == 2 else silent(task, "srlip", task.joint.entropy_useful)
     budget = Budget.of(time_limit or LIMIT)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
-    details = {"product": parts.value, "product_level": parts.level}
+    details: Details = {"product": parts.value, "product_level": parts.level}
     if not (task.joint.useful.size <= TRIED if joint is None else joint):
         note = "no joint design was tried; the bound is H(X)"
         law = Table(whole(parts.mechanisms), 1)
         return Draft(law, "srlip", task.joint.entropy_useful, (note,), details, fine=True)
     quick = time_limit is None and joint is None  # as long as the product takes, about
-    direct = joint_design(p, task.epsilon, Budget.of(COLUMNS) if quick else budget, gap=gap)
+    direct = joint_design(p, task.epsilon, Budget.of(posteriors.COLUMNS) if quick else budget, gap=gap)
     more = direct.value / parts.value if parts.value > 0 else float("inf")
     note = f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each"
     law = Table(direct.matrix if more > 1 else whole(parts.mechanisms), 1)
@@ -291,13 +269,13 @@ def srlip_paper(task: Task) -> Draft:
     return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
 
 
-def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> Funnel:
+def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> posteriors.Funnel:
     """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
     p = p / p.sum()
     column, rows = p.sum(axis=0).ravel(), srlip_rows(p, epsilon)
-    found = optimum(column, rows, budget, gap=gap)
+    found = posteriors.optimum(column, rows, budget, gap=gap)
 
     def level(matrix: Floats) -> float:
         return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)
 
-    return repaired(found, column, epsilon, level)
+    return posteriors.repaired(found, column, epsilon, level)

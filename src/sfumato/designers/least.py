@@ -14,26 +14,19 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
-from sfumato.designers.base import LIMIT, Design, Draft, Task
+from sfumato.designers.base import LIMIT, Design, Details, Draft, Options, Task
 from sfumato.designers.choose import design
-from sfumato.designers.distances import Distance, measured
+from sfumato.designers.distances import Distance, Outputs, measured
 from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.loss import sources as loss
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import (
-    ATTEMPTED,
-    Sources,
-    bisected,
-    class_of,
-    least_epsilon_for,
-    least_epsilon_hamming,
-    least_hamming,
-    lost,
-    mutual_leakage,
-)
-from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.optimise.loss.sources import Sources, class_of, lost
+from sfumato.tolerances import ALIKE
+from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty.sets import is_set
 
 
 def hamming(task: Task) -> Draft:
@@ -45,8 +38,8 @@ def hamming(task: Task) -> Draft:
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
-    q, bound = least_hamming(sources, task.epsilon)
-    details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
+    q, bound = loss.least_hamming(sources, task.epsilon)
+    details: Details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
     wide = Task(task.within, task.epsilon, "ldp", "useful")
     return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), bound, task.within, details)
 
@@ -59,6 +52,7 @@ CLASSES = {
     "II": "Class II: one order of the letters fits every source",
     "III": "Class III: no order of the letters fits every source",
 }
+Measured = tuple[Sources, Alphabet, Distance, float]
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
 
 
@@ -113,19 +107,19 @@ def _budget(budget: float, *, share: bool) -> float:
     return value
 
 
-def _measured(sources: Any, distance: Any, values: Any, outputs: Any) -> tuple[Sources, Alphabet, Distance, float]:
+def _measured(sources: object, distance: object, values: object, outputs: Outputs) -> Measured:
     """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
     within = Sources.of(sources)
-    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
+    useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.size)
     measure = measured(useful, distance, values, outputs)
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
 
 
-def _about_secret(sources: Any, about: str | None) -> bool:
+def _about_secret(sources: object, about: str | None) -> bool:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
         raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
-    if not hasattr(sources, "joint"):
+    if not is_set(sources):
         if about == "secret":
             raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
         return False
@@ -135,7 +129,7 @@ def _about_secret(sources: Any, about: str | None) -> bool:
 
 
 def least_epsilon(
-    sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None,
+    sources: object, budget: float, distance: object = "hamming", *, values: object = None, outputs: Outputs = None,
     about: str | None = None, **options: Any,
 ) -> LeastEpsilon:
     """The least ε whose expected distortion meets the budget at every source, with the mechanism that attains it.
@@ -149,19 +143,25 @@ def least_epsilon(
     >>> round(found.epsilon, 6), found.source_class
     (2.079442, 'II')
     """
-    if _about_secret(sources, about):
+    beside = _about_secret(sources, about)
+    if beside and is_set(sources):
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
-    within, useful, measure, least = _measured(sources, distance, values, outputs)
-    exact = measure.name == "hamming" and outputs is None
+    return _about_input(_measured(sources, distance, values, outputs), budget, outputs is None)
+
+
+def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
+    """The least ε of LDP about the input; `own`: outputs are the letters themselves."""
+    within, useful, measure, least = asked
+    exact = measure.name == "hamming" and own
     budget = _budget(budget, share=exact)
     if least > budget or (exact and budget == 0):
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
     if exact:
-        q, bound = least_epsilon_hamming(within, budget)
+        q, bound = loss.least_epsilon_hamming(within, budget)
     else:
-        bound, q = least_epsilon_for(within, measure.matrix, budget)
+        bound, q = loss.least_epsilon_for(within, measure.matrix, budget)
     return _sealed(q, bound, measure, within, useful, budget)
 
 
@@ -174,7 +174,7 @@ def _sealed(
     bare = Mechanism(law, secret, useful, "useful", "hamming", answers=measure.answers)
     level = certificate(bare, Claim("ldp", 0.0), wider=False).level
     if math.isinf(level):
-        bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + 1e-9))
+        bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + ALIKE))
         level = proof.level
     made = bare.with_claim(Claim("ldp", level))
     matrix = made.matrix
@@ -184,7 +184,7 @@ def _sealed(
 
 
 def _dual(
-    within: Any, budget: float, distance: Any, values: Any, outputs: Any, options: dict[str, Any]
+    within: UncertaintySet, budget: float, distance: object, values: object, outputs: Outputs, options: Options
 ) -> LeastEpsilon:
     """Bisection between an ε that is reached and one that is proved to be too small."""
     tolerance = float(options.pop("tolerance", DUAL_TOLERANCE))
@@ -194,14 +194,14 @@ def _dual(
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = bisected(tried, budget, tolerance)
+    low, made = loss.bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(loss.ATTEMPTED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
 def least_leakage(
-    sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None
+    sources: object, budget: float, distance: object = "hamming", *, values: object = None, outputs: Outputs = None
 ) -> LeastLeakage:
     """min over mechanisms within the budget of max over sources of I(X; Y), in nats, with a proved gap [003, §III-A].
 
@@ -215,7 +215,7 @@ def least_leakage(
     if least > budget:
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
-    found = mutual_leakage(within, matrix, budget)
+    found = loss.mutual_leakage(within, matrix, budget)
     return LeastLeakage(found.value, found.bound, found.made, found.source, within.worst(lost(found.made, matrix))[0])
 
 
@@ -235,8 +235,8 @@ class Tradeoff:
 
 
 def tradeoff(
-    within: ChiSquareBall | Exactly, epsilons: Sequence[float], distance: Any = "squared", *, values: Any = None,
-    outputs: Any = None, robust_privacy: bool = True, robust_utility: bool = False, reads: str = "both",
+    within: ChiSquareBall | Exactly, epsilons: Sequence[float], distance: object = "squared", *, values: object = None,
+    outputs: Outputs = None, robust_privacy: bool = True, robust_utility: bool = False, reads: str = "both",
     tolerance: float = 1e-4,
 ) -> Tradeoff:
     """The curve of least distortion at many ε, without sealing each point: values and proved bounds."""

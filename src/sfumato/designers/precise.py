@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,18 +22,17 @@ from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.mixing import PreciseRows, least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
-from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import UncertaintySet
 
-BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
-SECONDS = 26.0  # of search, when no time_limit is given
-PROOF = 0.2  # of the time, for the proof that little more is possible
+TABLE_BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
+SEARCHING = 26.0  # of search, when no time_limit is given
+PROVING = 0.2  # of the time, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 
 
 def precise(
-    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None,
+    task: Task, *, target: object = "joint", time_limit: float | None = None, progress: Progress | None = None,
     working: float | None = None,
 ) -> Draft:
     """The least standard error of estimates under ε-RLDP over a set: an A-optimal mixture of private rows (ours).
@@ -46,12 +44,12 @@ def precise(
     root mean square standard error at as many rows as were counted; no mechanism with this promise is below d.bound.
     Ordinary protocols at the same promise compete as whole designs. `working` are seconds of work, not of time.
     """
-    work = Budget.of_work(patience() * SECONDS if working is None else working, progress)
+    work = Budget.of_work(patience() * SEARCHING if working is None else working, progress)
     return Estimated.of(task, target).made(work if time_limit is None else Budget.of(time_limit, progress))[0]
 
 
 def precise_along(
-    tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None, bounded: bool = True,
+    tasks: Sequence[Task], *, target: object = "joint", working: float | None = None, bounded: bool = True,
     starts: Sequence[Mechanism] = (), once: float | None = None,
 ) -> Iterator[Draft]:
     """The same at increasing ε: in one search where the set allows it, else each begun with the rows of the one before.
@@ -60,18 +58,18 @@ def precise_along(
     same ε, with which a search for another target begins; `once` is as in `Together.run`, in parts of the error."""
     asked = [Estimated.of(task, target) for task in tasks]
     first, task = asked[0], tasks[0]
-    seconds = (seconds_of(task) if first.name == "each" else patience() * SECONDS) if working is None else working
+    seconds = (seconds_of(task) if first.name == "each" else patience() * SEARCHING) if working is None else working
     found, whole = None, curve_seconds(len(tasks), seconds)
     if len(tasks) > 1 and first.name != "each" and task.epsilon > 0 and task.at_most is None:
         laws = [x.law for x in starts if x.reads == task.reads]
         known = [first.aim.coordinates.taken(x) for x in listed_rows(task, laws)]
         found = searched_along(
             task.within, [x.epsilon for x in tasks], first.beside(first.aim), task.reads,
-            Budget.of_work((1 - PROOF) * whole), known if len(known) == len(tasks) else (), once,
+            Budget.of_work((1 - PROVING) * whole), known if len(known) == len(tasks) else (), once,
         )
     if found is None:
         return along(tasks, lambda task, budget, known: Estimated.of(task, target).made(budget, known), seconds)
-    proof = Budget.of_work(PROOF * whole)  # the smallest ε first: there the untouched table says least
+    proof = Budget.of_work(PROVING * whole)  # the smallest ε first: there the untouched table says least
     return (x.proved(y, proof.part() if bounded else None) for x, y in zip(asked, found, strict=True))
 
 
@@ -80,13 +78,13 @@ class Estimated:
     """What is asked for: a target of a task, over all cells; those that were never counted have a trace of mass."""
 
     task: Task
-    target: Any
+    target: object
 
     @classmethod
-    def of(cls, task: Task, target: Any) -> Estimated:
+    def of(cls, task: Task, target: object) -> Estimated:
         if task.notion != "rldp":
             raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
-        if len(compared(task.within)) < 2:
+        if len(task.within.possible) < 2:
             raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
         whole = isinstance(target, str) and target in ("joint", "table")
         return cls(task, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read
@@ -113,7 +111,7 @@ class Estimated:
     @staticmethod
     def beside(aim: Goal) -> Goal:
         """An aim with a little weight on the whole table."""
-        return Goal(aim.coordinates, aim.cost + BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
+        return Goal(aim.coordinates, aim.cost + TABLE_BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 
@@ -126,7 +124,7 @@ class Estimated:
         begun = [] if known is None else [settled(RatioCone(self.within, task.epsilon, task.reads), known)]
         if self.name == "each":
             return self._for_each(beside, begun)
-        search = beside.part(1 - PROOF) if len(self.aim.p) <= PROVABLE else beside
+        search = beside.part(1 - PROVING) if len(self.aim.p) <= PROVABLE else beside
         found = self._found(self.aim, search, begun)
         return self.proved(found, beside, search), None if found is None else found.rows
 
@@ -169,7 +167,7 @@ class Estimated:
     # --- the draft: the best of what was found and of the protocols ---------------------------------------------------
 
     def _best(
-        self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: Any
+        self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: object
     ) -> Draft:
         """The best of the rows found and of the protocols, by the error of the aim; `asked`: whether a proof was."""
         task, full = self.task, [q if self.task.reads == "useful" else aim.coordinates.full(q) for q in rows]
@@ -191,15 +189,15 @@ class Estimated:
             return math.sqrt(own.of_law(mechanism.law) / n)
 
         draft = self._draft(law, math.sqrt(min(least, error) / n), score, **details, origin=name)
-        return replace(draft, notes=tuple(notes), task=None if reads == task.reads else task.with_reads(reads))
+        return replace(draft, notes=tuple(notes), task=None if reads == task.reads else replace(task, reads=reads))
 
-    def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: Any) -> Draft:
+    def _draft(self, law: Law, bound: float, score: Callable[[Mechanism], float], **details: object) -> Draft:
         unit = RELATIVE if self.name == "each" else "of standard error"
         return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
 
     def _sealable(self, law: Law, reads: str) -> bool:
         """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
-        joint, claim = self.task.joint, self.task.with_reads(reads).claim
+        joint, claim = self.task.joint, replace(self.task, reads=reads).claim
         try:
             seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
         except SfumatoError:
@@ -210,7 +208,7 @@ class Estimated:
         """(error, law, name, reads) of protocols at the same promise that can be listed; `useful`: of U alone too."""
         measured = {"both": aim} if self.task.reads == "both" else {}
         for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
-            asked = self.task.with_reads(reads)
+            asked = replace(self.task, reads=reads)
             drafts = [make(asked) for make in CLOSED[reads]]
             if reads == "both":
                 drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]

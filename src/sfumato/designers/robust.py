@@ -5,41 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import ENDED, LARGEST, NEXT, SEARCH, Draft, Task, along, curve_seconds, listed_rows, silent
+from sfumato.designers import base
+from sfumato.designers.base import ENDED, LARGEST, SEARCH, Details, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
+from sfumato.optimise import informative
 from sfumato.optimise.all_levels import Carried
-from sfumato.optimise.arrays import TINY
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import (
-    FAILURES,
-    FEW,
-    GAP,
-    LISTED,
-    InformativeRows,
-    coarse_rows,
-    informative_along,
-    listable,
-    most_informative,
-    widest,
-)
+from sfumato.optimise.informative import FEW, GAP, listable
 from sfumato.optimise.product.blocks import Arrangement
 from sfumato.optimise.product.two_level import Profile, capped
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
-from sfumato.tolerances import ALIKE, TABLE
+from sfumato.tolerances import ALIKE, LEAST, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
+from sfumato.uncertainty.sets import WorstPairs
 
-SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
+USUAL = 3.0, 0.2, 60.0  # seconds of a design when no time_limit is given: at least, for each cell, at most
 LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
 ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
@@ -51,7 +42,8 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
 
 def usual_seconds(task: Task) -> float:
     """Of work, for a design that nobody limits."""
-    return patience() * min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
+    least, each, most = USUAL
+    return patience() * min(least + each * task.rows * task.joint.useful.size, most)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -75,11 +67,11 @@ class Found:
     value: float
     notes: list[str] = field(default_factory=list)
     bound: float = math.inf
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     carried: Carried | None = None  # what a search at another ε may begin with
 
     @classmethod
-    def of(cls, task: Task, rows: InformativeRows) -> Found:
+    def of(cls, task: Task, rows: informative.InformativeRows) -> Found:
         law = Table(rows.rows, task.rows)
         return cls(law, rows.value, rows.notes, rows.bound, {"stages": rows.stages}, rows.carried)
 
@@ -115,7 +107,7 @@ def ballopt(
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     others, budget = listed_rows(task, [x.law for x in starts]), budget_of(task, time_limit, progress)
-    return _drafted(task, "ballopt", gap, budget, profile=given, quick=quick, others=others)[0]
+    return _drafted(task, "ballopt", budget, Sought(gap, quick, profile=given, others=others))[0]
 
 
 def ballopt_along(
@@ -128,17 +120,17 @@ def ballopt_along(
     usual, first = usual_seconds(tasks[0]) if working is None else working, tasks[0]
     if len(tasks) > 1 and first.epsilon > 0 and first.at_most is None and listable(first.within, first.reads, FREE):
         closed = [_closed(task) for task in tasks]
-        found = informative_along(
-            first.within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)), gap=gap,
+        found = informative.informative_along(
+            first.within, [x.epsilon for x in tasks], Budget.of_work(base.curve_seconds(len(tasks), usual)), gap=gap,
             reads=first.reads, starts=[listed_rows(x, [y.law for y in z]) for x, z in zip(tasks, closed, strict=True)],
             once=once,
         )
         if found is not None:
             return (
-                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * NEXT * usual))
+                Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * base.NEXT_OF_CURVE * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
-    return along(tasks, lambda task, budget, known: _drafted(task, "ballopt", gap, budget, carried=known), usual)
+    return base.along(tasks, lambda x, budget, found: _drafted(x, "ballopt", budget, Sought(gap, carried=found)), usual)
 
 
 def polyopt(
@@ -154,9 +146,9 @@ def polyopt(
     _checked(task, "polyopt")
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
-    inner = Simplices(task.within, same_secret)
+    asked = Sought(gap, quick, Simplices(task.within, same_secret), known=limit)
     budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
-    draft, _ = _drafted(task, "polyopt", gap, budget, inner=inner, quick=quick, known=limit)
+    draft, _ = _drafted(task, "polyopt", budget, asked)
     return replace(draft, details={**draft.details, "same_secret": same_secret})
 
 
@@ -171,7 +163,7 @@ def nr(task: Task, *, gap: float = GAP, time_limit: float | None = None, progres
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     if task.at_most is not None:
-        return _drafted(task, "nr", gap, budget)[0].with_note(note)
+        return _drafted(task, "nr", budget, Sought(gap))[0].with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
     return Found(_law_of(layout, p), layout.value(p[seen]), [note]).draft(task, "nr", (), gap, budget)
@@ -185,62 +177,78 @@ def _closed(task: Task) -> list[Draft]:
     return [srr(task), ir(task), grr(task)] if task.reads == "both" else [grr(task)]
 
 
-def _drafted(
-    task: Task, method: str, gap: float, budget: Budget, *, inner: Simplices | None = None, quick: bool = False,
-    profile: Profile | None = None, others: Sequence[Floats] = (), carried: Carried | None = None,
-    known: float | None = None,
-) -> tuple[Draft, Carried | None]:
-    """The draft of a search over the set, or over `inner`, which encloses it; and what another ε may begin with."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """How a design is searched for."""
+
+    gap: float
+    quick: bool = False
+    inner: Simplices | None = None  # encloses the set, and is searched in its place
+    profile: Profile | None = None
+    others: Sequence[Floats] = ()  # rows of other designs of the table, private or not
+    carried: Carried | None = None  # what the same search ended with at another ε
+    known: float | None = None  # a bound over all mechanisms that is proved already
+
+
+def _drafted(task: Task, method: str, budget: Budget, asked: Sought) -> tuple[Draft, Carried | None]:
+    """The draft of a search over the set, or over one that encloses it; and what another ε may begin with."""
     if task.epsilon == 0:
         return silent(task, method), None
-    within, started, closed = task.within if inner is None else inner, budget.clock(), _closed(task)
-    beside = budget.less(task.proving)
-    search = FREE if quick else beside.part(SEARCH)
+    started, closed = budget.clock(), _closed(task)
+    found, beside = _found(task, closed, budget, asked)
+    found.details["outside" if asked.inner is None else "family"] = found.bound
+    if asked.inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
+        found.bound, closed = math.inf, closed[-1:]
+    most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
+    after = beside.part(0.0 if asked.quick else 1.0, most)
+    draft = found.draft(task, method, closed if task.at_most is None else (), asked.gap, after, asked.known)
+    assert draft.bound is not None
+    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, LEAST) - 1.0)
+    return draft, handed
+
+
+def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -> tuple[Found, Budget]:
+    """What a search finds, or the optimum where it can be listed; and the time beside the proof of what was found."""
+    within, inner, beside = asked.inner or task.within, asked.inner, budget.less(task.proving)
     every = None if inner is None or task.at_most is not None else best_over_simplices(inner, math.exp(task.epsilon))
     if every is not None:
-        found = Found(Table(every[0], task.rows), every[1], bound=every[1])
-    elif listable(within, task.reads, search) or (
-        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+        return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
+    search = FREE if asked.quick else beside.part(SEARCH)
+    if listable(within, task.reads, search) or (
+        not _laid(within, task) and len(Coordinates.of(task.joint, task.reads).p) <= informative.LISTED_ROW
     ):
-        found = Found.of(task, most_informative(
+        found = Found.of(task, informative.most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
-            others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
-            bounding=known is None,
+            others=asked.others, profile=asked.profile, gap=asked.gap, quick=asked.quick, at_most=task.at_most,
+            carried=asked.carried, bounding=asked.known is None,
         ))
     else:
         each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)
-        found = _wide(task, within, search, profile, each)
-    if search.over:
-        found.notes = [*found.notes, ENDED]
-    found.details["outside" if inner is None else "family"] = found.bound
-    if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
-        found.bound, closed = math.inf, closed[-1:]
-    most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
-    after = beside.part(0.0 if quick else 1.0, most)
-    draft = found.draft(task, method, closed if task.at_most is None else (), gap, after, known)
-    assert draft.bound is not None
-    handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, TINY) - 1.0)
-    return draft, handed
+        found = _wide(task, within, search, asked.profile, each)
+    found.notes = [*found.notes, *([ENDED] if search.over else [])]
+    return found, beside
 
 
-def _laid(task: Task, within: Any) -> bool:
+def _laid(within: WorstPairs, task: Task) -> TypeGuard[ChiSquareBall | RenyiBall]:
     """Whether rows may be a layout."""
     return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
 
 
-def _wide(task: Task, within: Any, budget: Budget, profile: Profile | None, each: float) -> Found:
+def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | None, each: float) -> Found:
     """Rows that are not listed: a layout for the secrets that occur, or rows of a coarser table if these keep more."""
     p = task.joint.p
-    if not _laid(task, within):
+    if not _laid(within, task):
         raise InputError(f"this table has {p.size:,} cells, too many for this set or method; use ballopt over a ball.")
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = within.around(Joint.from_probabilities(p[seen], n=task.joint.n))
-    coarse = None if profile is not None else coarse_rows(within, task.epsilon, budget.part(FEW), task.at_most)
+    coarse = None
+    if profile is None:
+        coarse = informative.coarse_rows(within, task.epsilon, budget.part(FEW), task.at_most)
     try:
-        layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
+        layout, used = informative.widest(smaller, task.epsilon, budget, profile, task.at_most, each)
         found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
-    except FAILURES as error:
+    except informative.FAILURES as error:
         note = f"the layout was left out ({type(error).__name__}: {error})"
         found = Found(Constant(*task.joint.shape), 0.0, [note])  # a closed form will be taken
     return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)

@@ -7,18 +7,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sfumato import optimise
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.closed_forms import grr_response, l1_radius, reachable, single_values, srr_response
 from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Cells, Constant, Law, Mechanism
+from sfumato.optimise.arrays import xlogx
 from sfumato.privacy import information
-from sfumato.privacy.information import xlogx
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
 from sfumato.uncertainty.balls import distances
 
@@ -30,6 +31,7 @@ SPLITS = 65, 17, 9  # the objective is not unimodal in the split [000, (82)]: a 
 COARSE_SPLITS = 9, 9, 3  # the same where a table is larger than this:
 SPLITS_AT_ONCE = 200_000  # cells × splits that are evaluated together
 RULES = ("tight", "paper")
+Strength = Callable[[ArrayLike], Floats]  # of a response to U, at some levels
 
 
 def response(rows: int, useful: int, epsilon1: float, t: float) -> Law:
@@ -59,22 +61,22 @@ def total_variation(task: Task) -> float:
     return min(2.0, float(2 * radii.max()) + apart)
 
 
-def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
+def strength_rule(task: Task, rule: str) -> Strength:
     """ε₂ ↦ t, how strongly U may be reported when ε₂ of the budget is left for it; takes many ε₂ at once.
 
     For any distribution the level is ε₁ + log(1 + t), so a cap of κ leaves 1 + t ≤ e^{κ − ε₁}.
     """
     if task.at_most is not None and task.joint.useful.size > 1:
         over_the_set, room = strength_rule(replace(task, at_most=None), rule), task.at_most - task.epsilon
-        return lambda epsilon2: np.minimum(over_the_set(epsilon2), np.expm1(room + np.asarray(epsilon2)))
+        return lambda epsilon2: np.minimum(over_the_set(epsilon2), np.expm1(room + np.asarray(epsilon2, float)))
     if rule not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
     if task.notion == "ldp":
-        return np.expm1
+        return lambda epsilon2: np.expm1(np.asarray(epsilon2, float))
     if rule == "tight":
         return partial(single_values, reachable(task.within))
     d = total_variation(task)
-    return lambda epsilon2: 2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf)
+    return lambda epsilon2: np.asarray(2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf))
 
 
 def ir(task: Task, *, rule: str = "tight") -> Draft:
@@ -94,7 +96,7 @@ def ir(task: Task, *, rule: str = "tight") -> Draft:
     return Draft(law, "ir", task.ceiling, (note,), {"rule": rule, "split": split})
 
 
-def best_split(joint: Joint, epsilon: float, strength: Callable[[Any], Any]) -> tuple[float, float]:
+def best_split(joint: Joint, epsilon: float, strength: Strength) -> tuple[float, float]:
     """The ε₂ with the highest mutual information, and that information."""
     first, then, turns = SPLITS if joint.p.size <= SPLITS_AT_ONCE else COARSE_SPLITS
     low, high, points, best = 0.0, epsilon, first, (0.0, -math.inf)
@@ -197,7 +199,5 @@ def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float
     """What the best two-level rows keep over the set around noisy counts of such a table."""
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), STANDING_DRAWS), COVERAGE))
-    ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
-    from sfumato.optimise.product.two_level import liked
-
-    return liked(ball, p, left, at_most)[1]
+    ball = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
+    return optimise.liked(ball, p, left, at_most)[1]

@@ -14,22 +14,14 @@ import numpy as np
 from sfumato import estimation
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import (
-    DenseInversion,
-    Inversion,
-    LawInversion,
-    Mask,
-    on_simplex,
-    sides,
-    simultaneous,
-)
+from sfumato.estimation import inversion
 from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
-from sfumato.libraries import scipy
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.tolerances import LEAST, NAMED
+from sfumato.uncertainty.polytope import least_cost
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -85,7 +77,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     return kept, gap
 
 
-def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> LawInversion | None:
+def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> inversion.LawInversion | None:
     """The unbiased estimate of the whole table at the expected frequencies; None when the law is too large to invert.
 
     It is linear in the output frequencies f, so its covariance is exact: L (diag f − f fᵀ) Lᵀ / n at f = Q p.
@@ -116,7 +108,7 @@ def foreseen_errors(mechanism: Mechanism, joint: Joint, n: int, decode: str = "s
     return secret, spread(whole.marginal(1))
 
 
-def spread(side: Inversion) -> float:
+def spread(side: inversion.Inversion) -> float:
     """The root mean square standard error of shares; ∞ where the rows do not fix them."""
     return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
 
@@ -204,9 +196,9 @@ def _from_counts(seen: Tally, mechanism: Mechanism, method: str = "auto", projec
         method = "inverse" if what or model.adjoint is None else "em"
     p, short = _fitted(model, seen, prior(mechanism), whole) if method == "em" else (whole.raw, "")
     notes = tuple(x for x in ("" if what else what.sentence, short, *_lost(mechanism, seen, whole)) if x)
-    p = read_only(on_simplex(p) if project and method == "inverse" else p)
+    p = read_only(inversion.on_simplex(p) if project and method == "inverse" else p)
     limits = None if what else _bounds(model, seen, mechanism)
-    by_s, by_u = sides(mechanism.law.rows, mechanism.law.useful) if limits is not None else (None, None)
+    by_s, by_u = inversion.sides(mechanism.law.rows, mechanism.law.useful) if limits is not None else (None, None)
     return Estimate(
         p, seen.n, method, seen.decode, what,
         None if secret is None else Marginal.of(mechanism.secret, secret, project, p.sum(1), by_s, limits),
@@ -222,20 +214,20 @@ def _bounds(model: Model, seen: Tally, mechanism: Mechanism) -> Bounds | None:
     return None if q is None else Bounds(q, seen.counts / seen.n, seen.n)
 
 
-def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tuple[Floats, str]:
+def _fitted(model: Model, seen: Tally, design: Floats, whole: inversion.Inversion) -> tuple[Floats, str]:
     """The most likely table, with a sentence when the search was cut short."""
     if model.adjoint is None:
         raise InputError("SUE and OUE rows are estimated from the frequency of each bit", next="Use method='inverse'.")
     start = design
     if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
-        start = on_simplex(whole.raw).ravel()
+        start = inversion.on_simplex(whole.raw).ravel()
     start = np.maximum(start, EM.least / start.size)
     p, gap = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
     short = f"The likelihood was raised to within {gap:.2g} nats of its maximum, then the search was stopped."
     return p.reshape(whole.raw.shape), short if gap > EM.close else ""
 
 
-def _lost(mechanism: Mechanism, seen: Tally, whole: LawInversion) -> list[str]:
+def _lost(mechanism: Mechanism, seen: Tally, whole: inversion.LawInversion) -> list[str]:
     """What decoding took away, compared with the symbols."""
     if seen.decode == "symbols":
         return []
@@ -262,9 +254,9 @@ class Identifiable:
 
     rank: int
     inputs: int
-    cells: Mask  # [s, u] or [u]
-    secret: Mask | None  # [s]; None when the mechanism does not read the secret
-    useful: Mask  # [u]
+    cells: inversion.Mask  # [s, u] or [u]
+    secret: inversion.Mask | None  # [s]; None when the mechanism does not read the secret
+    useful: inversion.Mask  # [u]
     sentence: str
 
     def __bool__(self) -> bool:
@@ -275,7 +267,7 @@ class Identifiable:
 
 
 def identifiable(
-    mechanism: Mechanism, whole: LawInversion, secret: Inversion | None, useful: Inversion
+    mechanism: Mechanism, whole: inversion.LawInversion, secret: inversion.Inversion | None, useful: inversion.Inversion
 ) -> Identifiable:
     """The summary of an inversion and of its two marginals."""
     known = [(mechanism.useful, useful.identified)]
@@ -287,7 +279,7 @@ def identifiable(
     )
 
 
-def _sentence(mechanism: Mechanism, whole: LawInversion, known: dict[str, Mask]) -> str:
+def _sentence(mechanism: Mechanism, whole: inversion.LawInversion, known: dict[str, inversion.Mask]) -> str:
     table, inputs = f"p({'; '.join(known)})", whole.raw.size
     if whole.rank == inputs:
         return f"Every cell of {table} can be identified (rank {whole.rank} of {inputs})."
@@ -298,7 +290,7 @@ def _sentence(mechanism: Mechanism, whole: LawInversion, known: dict[str, Mask])
     return " ".join([*parts, _cells(mechanism, whole.identified)])
 
 
-def _cells(mechanism: Mechanism, known: Mask) -> str:
+def _cells(mechanism: Mechanism, known: inversion.Mask) -> str:
     lost = (~known).ravel().nonzero()[0]
     if lost.size == known.size:
         return "No single cell can."
@@ -334,12 +326,12 @@ class Bounds:
         if len(sums) > FUNCTIONALS:
             return low, high
         eye = np.eye(len(self.f))
-        outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye)
-        least, most = simultaneous(outputs, level, self.f)
+        outputs = inversion.DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye)
+        least, most = inversion.simultaneous(outputs, level, self.f)
         above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
         total = np.ones((1, self.q.shape[1]))
         for i, c in enumerate(sums):
-            found = [scipy.optimize.linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
-            if all(x.status == 0 for x in found):
-                low[i], high[i] = found[0].fun, -found[1].fun
+            ends = [least_cost(sign * c, above, limits, total, [1.0]).x for sign in (1, -1)]
+            if ends[0] is not None and ends[1] is not None:
+                low[i], high[i] = c @ ends[0], c @ ends[1]
         return np.minimum(np.clip(low, 0, 1), shown), np.maximum(np.clip(high, 0, 1), shown)

@@ -23,33 +23,10 @@ from sfumato.decimals import level as limit
 from sfumato.drawing.manifest import manifest_path, read_manifest
 from sfumato.drawing.randomness import Memo
 from sfumato.errors import BudgetError, InputError, OutputError, SfumatoError, checked_epsilon
-from sfumato.ledgers.entries import (
-    CHANGED,
-    DELIVERED,
-    REMARKS,
-    RESERVED,
-    VOID,
-    Entry,
-    accounts,
-    connected,
-    entries_in,
-    entry_in,
-    insert,
-    key_name,
-    made_key,
-    writing,
-)
-from sfumato.ledgers.persons import (
-    Persons,
-    account_name,
-    check_declared,
-    counted,
-    repeats,
-    same_inputs,
-    seen,
-    spellings,
-    tidy,
-)
+from sfumato.ledgers import entries as book
+from sfumato.ledgers import persons as marks
+from sfumato.ledgers.entries import Entry
+from sfumato.ledgers.persons import Persons
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import memory_key
@@ -78,7 +55,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path)
-        with connected(self.path, create=create):
+        with book.connected(self.path, create=create):
             pass
 
     def __repr__(self) -> str:
@@ -86,43 +63,43 @@ class Ledger:
 
     def entries(self, people: str | None = None) -> list[Entry]:
         """Every release, or those about some people."""
-        with connected(self.path, create=False) as connection:
+        with book.connected(self.path, create=False) as connection:
             return _entries(connection, people)
 
     def entry(self, number: int) -> Entry:
-        with connected(self.path, create=False) as connection:
-            return entry_in(connection, number)
+        with book.connected(self.path, create=False) as connection:
+            return book.entry_in(connection, number)
 
     def mechanism(self, checksum: str) -> Mechanism | Bundle:
         """The mechanism or bundle of a release, as it was."""
-        with connected(self.path, create=False) as connection:
+        with book.connected(self.path, create=False) as connection:
             return _mechanism(connection, checksum)
 
     def composed(self, people: str, notion: str = "rldp") -> float:
         """The proved level of all releases about these people that count, about the secret that fares worst."""
-        with connected(self.path, create=False) as connection:
-            live = counted(_entries(connection, people))
+        with book.connected(self.path, create=False) as connection:
+            live = marks.counted(_entries(connection, people))
             return _level(connection, live, notion, math.inf) if live else 0.0
 
     def delta(self, people: str) -> float:
         """The chance, at most, that labels which these releases tell of their tables tell of single people."""
-        with connected(self.path, create=False) as connection:
-            marks = {e.mechanism for e in counted(_entries(connection, people))}
-            return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
+        with book.connected(self.path, create=False) as connection:
+            used = {e.mechanism for e in marks.counted(_entries(connection, people))}
+            return drawn_for(_mechanism(connection, mark) for mark in used)[1]
 
     def booking(self, flow: Flow, target: Target, account: Account) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
-        people, memoise, person = tidy(account.people or ""), account.memoise, account.person
+        people, memoise, person = marks.tidy(account.people or ""), account.memoise, account.person
         if flow.drawer.stream.seeded:
             raise InputError(
                 "a seeded release is not for release, so it has no place in a ledger", next="Leave out the seed."
             )
         if memoise is not None and person not in (None, memoise):
             raise InputError(f"answers are remembered by {memoise!r}: people are told apart by it, not by {person!r}.")
-        key, checksum = made_key(self.path), flow.mechanism.checksum
-        table = seen(key, flow, memoise or person, checksum=None if memoise is None else checksum)
+        key, checksum = book.made_key(self.path), flow.mechanism.checksum
+        table = marks.seen(key, flow, memoise or person, checksum=None if memoise is None else checksum)
         entry = self.reserve(
-            flow.mechanism, people, budget=account.budget, fingerprints=table.fingerprints, key=key_name(key),
+            flow.mechanism, people, budget=account.budget, fingerprints=table.fingerprints, key=book.key_name(key),
             same_values=account.same_values, memoised=memoise is not None, target=named(target), persons=table.persons,
         )
         # Bound to the name of the column as well: who goes by another name is another to whoever counts.
@@ -142,24 +119,24 @@ class Ledger:
         record, claim = mechanism.record, mechanism.claim
         alone = None if claim is None else _alone(mechanism)
         entry = Entry(
-            0, people, RESERVED, secrets.token_hex(16), record.checksum, None if claim is None else claim.sentence,
+            0, people, book.RESERVED, secrets.token_hex(16), record.checksum, None if claim is None else claim.sentence,
             None if alone is None or math.isinf(alone) else alone,
             claim.notion if claim is not None and claim.notion in NOTIONS else "rldp", 0.0, budget, fingerprints, key,
             same_values, memoised, None, target, False, None, this_process(), _now(), None, None,
             *((None, None) if persons is None else (persons.column, persons.who)),
         )
-        with connected(self.path, create=True) as connection, writing(connection):
+        with book.connected(self.path, create=True) as connection, book.writing(connection):
             connection.execute(
                 "INSERT OR IGNORE INTO mechanisms VALUES (?, ?)", (record.checksum, msgspec.json.encode(record))
             )
-            entry = replace(entry, people=account_name(people, accounts(connection)))
-            return insert(connection, _priced(connection, entry, persons), persons)
+            entry = replace(entry, people=marks.account_name(people, book.accounts(connection)))
+            return book.insert(connection, _priced(connection, entry, persons), persons)
 
     def settle(self, number: int, delivered: bool | None = None) -> Entry:
         """Say what became of a reservation whose process has ended; without `delivered`, from what lies on the disk."""
-        with connected(self.path, create=False) as connection, writing(connection):
-            entry = entry_in(connection, number)
-            if entry.state != RESERVED:
+        with book.connected(self.path, create=False) as connection, book.writing(connection):
+            entry = book.entry_in(connection, number)
+            if entry.state != book.RESERVED:
                 raise InputError(f"release {number} is settled already: it is {entry.state}.")
             running = may_be_running(entry.process)
             if running:
@@ -170,18 +147,19 @@ class Ledger:
                 delivered = _told(entry, found, running)
             elif not delivered and found is Evidence.DELIVERED:
                 raise InputError(f"release {number} cannot be void: {entry.target} and its manifest are there.")
-            state, told = (DELIVERED if delivered else VOID), f"settled afterwards; on the disk: {found.value}"
-            note = told if entry.note is None else f"{entry.note}{REMARKS}{told}"
+            state = book.DELIVERED if delivered else book.VOID
+            told = f"settled afterwards; on the disk: {found.value}"
+            note = told if entry.note is None else f"{entry.note}{book.REMARKS}{told}"
             connection.execute(
                 "UPDATE releases SET state = ?, settled_at = ?, note = ? WHERE id = ?", (state, _now(), note, number)
             )
-            return entry_in(connection, number)
+            return book.entry_in(connection, number)
 
 
 def _entries(connection: sqlite3.Connection, people: str | None) -> list[Entry]:
     """All entries, or those about some people under any spelling of their name."""
-    known = accounts(connection)
-    return entries_in(connection, known if people is None else spellings(people, known))
+    known = book.accounts(connection)
+    return book.entries_in(connection, known if people is None else marks.spellings(people, known))
 
 
 def _told(entry: Entry, found: Evidence, running: bool | None) -> bool:
@@ -201,13 +179,13 @@ def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | Non
     if entry.budget is None:  # a budget stays until another is stated
         stated = [e for e in before if e.budget is not None]
         entry = replace(entry, budget=stated[-1].budget, notion=stated[-1].notion) if stated else entry
-    check_declared(before, entry)
-    live, changed = counted(before), False
+    marks.check_declared(before, entry)
+    live, changed = marks.counted(before), False
     if entry.memoised and persons is not None:
-        root, changed = repeats(connection, before, entry, persons)
+        root, changed = marks.repeats(connection, before, entry, persons)
         entry = replace(entry, repeats=root)
     if changed or any(e.changed for e in live):
-        level, note = math.inf, CHANGED
+        level, note = math.inf, book.CHANGED
     else:
         again = entry.repeats is not None
         asked = (live, math.inf) if again else ([*live, entry], _ratio(entry.budget))
@@ -220,11 +198,11 @@ def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | Non
 
 def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *, helps: bool) -> BudgetError:
     """Why a release is refused, and what would help: the same values for earlier ones only where that is enough."""
-    open_ = [str(e.id) for e in live if e.state == RESERVED]
+    open_ = [str(e.id) for e in live if e.state == book.RESERVED]
     hint = f" Reserved and not settled: {', '.join(open_)} (sfumato ledger settle)." if open_ else ""
     if note is not None:
         hint = f" For {note}. Release without --memoise, where fresh noise hides changes.{hint}"
-    elif helps and (math.isinf(level) or len(same_inputs([*live, entry])) > 1):
+    elif helps and (math.isinf(level) or len(marks.same_inputs([*live, entry])) > 1):
         hint = (
             " The values may have changed since earlier releases, so each counts for any distribution. Name the column "
             "that tells people apart (--person COL) in every release, so that the ledger can see whether they have, or "
@@ -238,7 +216,7 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *,
 
 def _level(connection: sqlite3.Connection, live: list[Entry], notion: str, target: float) -> float:
     loaded = {c: _mechanism(connection, c) for c in {e.mechanism for e in live}}
-    groups = [[loaded[e.mechanism] for e in group] for group in same_inputs(live)]
+    groups = [[loaded[e.mechanism] for e in group] for group in marks.same_inputs(live)]
     designs, _ = drawn_for(loaded.values())
     return designs + max(total.level for total in total_levels(groups, notion, target * math.exp(-designs)))
 
@@ -335,11 +313,11 @@ class Reserved(Booking):
         # handed over when an error was raised.
         delivered = evidence(self.entry) is Evidence.DELIVERED
         why = self.entry.note or f"stopped by {kind.__name__}"
-        return self._set(state=DELIVERED if delivered else VOID, settled_at=_now(), note=why)
+        return self._set(state=book.DELIVERED if delivered else book.VOID, settled_at=_now(), note=why)
 
     def _deliver(self) -> None:
         try:
-            self._set(state=DELIVERED, settled_at=_now())
+            self._set(state=book.DELIVERED, settled_at=_now())
         except SfumatoError as error:
             raise OutputError(
                 f"the rows were released, but the ledger could not be told: {error} Release {self.entry.id} stays "
@@ -348,7 +326,7 @@ class Reserved(Booking):
 
     def _set(self, **values: str | int | None) -> None:
         names = ", ".join(f"{name} = :{name}" for name in values)
-        with connected(self.path, create=False) as connection, writing(connection):
+        with book.connected(self.path, create=False) as connection, book.writing(connection):
             connection.execute(f"UPDATE releases SET {names} WHERE id = :id", {**values, "id": self.entry.id})
 
 

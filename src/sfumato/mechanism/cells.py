@@ -12,21 +12,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import (
-    MOST_BITS,
-    Contrast,
-    Law,
-    OneWord,
-    Spikes,
-    Weights,
-    Words,
-    check_bits,
-    is_total,
-    present,
-    scale,
-    whole_weights,
-    worst_row,
-)
+from sfumato.mechanism import law as laws
+from sfumato.mechanism.law import Contrast, Law, OneWord, Weights, Words
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
@@ -68,12 +55,12 @@ class Cells(_Small):
 
     def __post_init__(self) -> None:
         _Small.__post_init__(self)
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
         four = self.truth, self.same_secret, self.same_useful, self.neither
         copies = 1, self.useful - 1, self.rows - 1, (self.rows - 1) * (self.useful - 1)
-        if min(four) < 0 or not is_total(sum(w * k for w, k in zip(four, copies, strict=True)), self.bits):
+        if min(four) < 0 or not laws.is_total(sum(w * k for w, k in zip(four, copies, strict=True)), self.bits):
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
-        total = scale(self.bits)
+        total = laws.scale(self.bits)
         own = self.truth - self.same_secret - self.same_useful + self.neither
         by_s, by_u = (self.same_secret - self.neither) * self.useful, (self.same_useful - self.neither) * self.rows
         object.__setattr__(self, "spectrum", tuple(float(x) / total for x in (own + by_s, own + by_u, own)))
@@ -92,9 +79,9 @@ class Cells(_Small):
     def contrasts(self) -> list[Contrast]:
         own, others = (self.same_secret, self.truth), (self.neither, self.same_useful)
         if self.rows == 1:
-            return [Spikes(*own, *own)]
-        third: list[Contrast] = [Spikes(*others, *others)] if self.rows > 2 else []
-        return [Spikes(*own, *others), Spikes(*others, *own), *third]
+            return [laws.Spikes(*own, *own)]
+        third: list[Contrast] = [laws.Spikes(*others, *others)] if self.rows > 2 else []
+        return [laws.Spikes(*own, *others), laws.Spikes(*others, *own), *third]
 
     def input_extremes(self) -> tuple[Weight, Weight, int]:
         used = [w for w, k in zip(self.four, self.copies, strict=True) if k]
@@ -105,7 +92,7 @@ class Cells(_Small):
         others = off + (on - off) * given if self.rows > 1 else given * 0
         own = float(self.same_secret) + (float(self.truth) - float(self.same_secret)) * given
         y = np.arange(given.size if self.rows > 1 else self.useful)
-        seen = present(ps)
+        seen = laws.present(ps)
         if self.rows == 1:
             return own[seen].max(0), own[seen].min(0), ps @ own, y
         mean = (ps @ others)[None, :] + ps[:, None] * (own - others)
@@ -117,7 +104,7 @@ class Cells(_Small):
         return top.ravel(), bottom.ravel(), mean.ravel(), y
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = MOST_BITS if bits is None else bits
+        bits = laws.MOST_BITS if bits is None else bits
         even = 1 / self.outputs
         mixed = [(1 - margin) * w + margin * even for w in self.chances]
         whole = [math.floor(math.ldexp(w, bits)) if k else 0 for w, k in zip(mixed, self.copies, strict=True)]
@@ -176,7 +163,7 @@ class Constant(_Small):
 
     def __post_init__(self) -> None:
         _Small.__post_init__(self)
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
 
     @cached_property
     def edges(self) -> tuple[int, int]:
@@ -199,11 +186,11 @@ class Constant(_Small):
         return 1, 1, 0
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        one = np.full(1, scale(self.bits) / self.outputs)
+        one = np.full(1, laws.scale(self.bits) / self.outputs)
         return one, one, one, np.zeros(1, np.int64)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        return Constant(self.rows, self.useful, MOST_BITS if bits is None else bits)
+        return Constant(self.rows, self.useful, laws.MOST_BITS if bits is None else bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         (share, extra), word = self.edges, self.drawn(words)
@@ -223,14 +210,14 @@ class Conditional(OneWord):
     meaning: ClassVar[str] = "useful"
 
     def __post_init__(self) -> None:
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
         dtype = np.float64 if self.bits is None else np.int64
         object.__setattr__(self, "keep", read_only(self.keep, dtype))
         object.__setattr__(self, "base", read_only(self.base, dtype))
         if self.base.ndim != 2 or self.keep.shape != self.base.shape[:1]:
             raise InputError(f"keep has one weight for each secret, got {self.keep.shape} beside {self.base.shape}.")
         total = (self.base.sum(1) + self.keep) if self.bits is None else self.base.sum(1, dtype=object) + self.keep
-        if min(self.base.min(), self.keep.min()) < 0 or not all(is_total(x, self.bits) for x in total):
+        if min(self.base.min(), self.keep.min()) < 0 or not all(laws.is_total(x, self.bits) for x in total):
             raise InputError("the weights of a conditional law must not be negative and must sum to the total.")
 
     @property
@@ -252,27 +239,27 @@ class Conditional(OneWord):
 
     def contrasts(self) -> list[Contrast]:
         peak = self.base + self.keep[:, None]
-        return [Spikes(self.base, peak, self.base, peak)]
+        return [laws.Spikes(self.base, peak, self.base, peak)]
 
     def input_extremes(self) -> tuple[Weight, Weight, int]:
         peak = self.base + self.keep[:, None]
         tops = np.maximum(peak.max(0), self.base.max(0))
         bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)
-        y = worst_row(tops, bottoms)
+        y = laws.worst_row(tops, bottoms)
         return tops[y], bottoms[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        laws = self.base + self.keep[:, None] * given
-        seen = laws[present(ps)]
-        return seen.max(0), seen.min(0), ps @ laws, np.arange(self.useful)
+        own = self.base + self.keep[:, None] * given
+        seen = own[laws.present(ps)]
+        return seen.max(0), seen.min(0), ps @ own, np.arange(self.useful)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = MOST_BITS if bits is None else bits
-        total = scale(self.bits)
+        bits = laws.MOST_BITS if bits is None else bits
+        total = laws.scale(self.bits)
         base, keep = np.asarray(self.base, float) / total, np.asarray(self.keep, float) / total
         even = (base + keep[:, None] / self.useful).mean(0)
         mixed = (1 - margin) * base + margin * even
-        parts = whole_weights(np.column_stack([mixed, (1 - margin) * keep]).T, bits).T
+        parts = laws.whole_weights(np.column_stack([mixed, (1 - margin) * keep]).T, bits).T
         return Conditional(parts[:, -1], parts[:, :-1], bits)
 
     @cached_property

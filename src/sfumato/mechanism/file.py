@@ -17,23 +17,7 @@ from sfumato import sources
 from sfumato.atomic import check_target, write_all
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
-from sfumato.mechanism.file_records import (
-    ClaimRecord,
-    ColumnRecord,
-    DesignRecord,
-    LawRecord,
-    NoiseRecord,
-    alphabet_of,
-    claim_of,
-    claim_record,
-    column_of,
-    column_record,
-    column_records,
-    law_of,
-    law_record,
-    noise_of,
-    noise_record,
-)
+from sfumato.mechanism import file_records as records
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, documents
 
@@ -55,12 +39,12 @@ class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     version: int
     method: str
     reads: str
-    secret: list[ColumnRecord]
-    useful: list[ColumnRecord]
-    law: LawRecord
-    claim: ClaimRecord | None = None
-    design: DesignRecord | None = None
-    answers: ColumnRecord | None = None
+    secret: list[records.ColumnRecord]
+    useful: list[records.ColumnRecord]
+    law: records.LawRecord
+    claim: records.ClaimRecord | None = None
+    design: records.DesignRecord | None = None
+    answers: records.ColumnRecord | None = None
     checksum: str = ""
 
 
@@ -86,16 +70,16 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
     design = None
     if joint is not None:
         counted = joint.counts is not None
-        design = DesignRecord(
+        design = records.DesignRecord(
             mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
-            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, noise_record(joint.noise),
+            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, records.noise_record(joint.noise),
         )
     return sealed(MechanismRecord(
         FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,
-        column_records(mechanism.secret), column_records(mechanism.useful),
-        law_record(mechanism.law),
-        None if claim is None else claim_record(claim),
-        design, None if mechanism.answers is None else column_record(mechanism.answers),
+        records.column_records(mechanism.secret), records.column_records(mechanism.useful),
+        records.law_record(mechanism.law),
+        None if claim is None else records.claim_record(claim),
+        design, None if mechanism.answers is None else records.column_record(mechanism.answers),
     ))
 
 
@@ -103,16 +87,17 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
     """The mechanism a file's content describes; every part is checked again on the way in."""
     if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
         raise FileFormatError("a file of version 1 knows no noise of design counts.")
-    secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
-    law = law_of(record.law, secret.size if record.reads == "both" else 1, tuple(c.size for c in useful.columns))
+    secret, useful = records.alphabet_of(record.secret), records.alphabet_of(record.useful)
+    rows, sizes = secret.size if record.reads == "both" else 1, tuple(c.size for c in useful.columns)
+    law = records.law_of(record.law, rows, sizes)
     d, joint = record.design, None
     if d is not None and d.counts is not None:
         joint = _counts(d.counts, secret, useful, d.noise)
     elif d is not None and d.probabilities is not None:
-        joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n, noise_of(d.noise, False))
-    claim = None if record.claim is None else claim_of(record.claim, joint)
+        joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n, records.noise_of(d.noise, False))
+    claim = None if record.claim is None else records.claim_of(record.claim, joint)
     source = "unstated" if d is None else d.source
-    answers = None if record.answers is None else column_of(record.answers)
+    answers = None if record.answers is None else records.column_of(record.answers)
     return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source, answers)
 
 
@@ -241,6 +226,19 @@ def decoded(
     sealed it so. What is known of the content by its own checksum (`record_of`) does not depend on the spelling.
     """
     what = form.removeprefix("sfumato/").replace("counts", "counts table")
+    record = _checked_record(data, path, kind, form, versions, what)
+    try:
+        return made(record)
+    except FileFormatError:
+        raise
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"does not describe a {what}: {error}", where=path) from None
+
+
+def _checked_record(
+    data: bytes, path: str | os.PathLike[str] | Place, kind: type[Record], form: str, versions: Sequence[int], what: str
+) -> Record:
+    """The record that the bytes spell, in this format and as it was sealed."""
     try:
         head, record = msgspec.json.decode(data, type=Head), msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
@@ -255,12 +253,7 @@ def decoded(
             "was changed after it was written: the checksum does not match",
             next="Ask its author for the original; do not release with this one.", where=path,
         )
-    try:
-        return made(record)
-    except FileFormatError:
-        raise
-    except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"does not describe a {what}: {error}", where=path) from None
+    return record
 
 
 # --- what was drawn of a table, labels and noisy counts: kept, because another draw would cost once more --------------
@@ -274,10 +267,10 @@ class CountsRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
 
     format: str
     version: int
-    secret: list[ColumnRecord]
-    useful: list[ColumnRecord]
+    secret: list[records.ColumnRecord]
+    useful: list[records.ColumnRecord]
     counts: list[list[int]] | None  # None: only labels and edges were paid for
-    noise: NoiseRecord
+    noise: records.NoiseRecord
     checksum: str = ""
 
 
@@ -285,10 +278,10 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
     """Write noisy counts, to be used again by every design for this table; they may be shown to anybody."""
     if joint.noise is None or (joint.counts is None) != (joint.noise.counts == 0):
         raise InputError("only noisy counts are kept in such a file; exact ones stay with the table.")
-    noise = noise_record(replace(joint.noise, coverage=None))
+    noise = records.noise_record(replace(joint.noise, coverage=None))
     assert noise is not None
     record = CountsRecord(
-        COUNTS_FORMAT, COUNTS_VERSION, column_records(joint.secret), column_records(joint.useful),
+        COUNTS_FORMAT, COUNTS_VERSION, records.column_records(joint.secret), records.column_records(joint.useful),
         None if joint.counts is None else joint.counts.tolist(), noise,
     )
     return _written(encoded(sealed(record)), path, force)
@@ -305,11 +298,11 @@ def load_counts(path: str | os.PathLike[str]) -> Joint:
 
 def counts_of(record: CountsRecord) -> Joint:
     """The table of a file's content."""
-    secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
+    secret, useful = records.alphabet_of(record.secret), records.alphabet_of(record.useful)
     if record.counts is None:
-        return Joint.uniform(secret, useful, noise_of(record.noise, False))
+        return Joint.uniform(secret, useful, records.noise_of(record.noise, False))
     return _counts(record.counts, secret, useful, record.noise)
 
 
-def _counts(counts: list[list[int]], secret: Alphabet, useful: Alphabet, noise: NoiseRecord | None) -> Joint:
-    return Joint.from_counts(counts, secret, useful, noise=noise_of(noise, True))
+def _counts(counts: list[list[int]], secret: Alphabet, useful: Alphabet, noise: records.NoiseRecord | None) -> Joint:
+    return Joint.from_counts(counts, secret, useful, noise=records.noise_of(noise, True))

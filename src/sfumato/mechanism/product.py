@@ -14,7 +14,7 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.mechanism.law import MOST_BITS, Contrast, Law, Rows, Spikes, Weights, Words, listed_laws
 from sfumato.mechanism.subset_laws import Unary
-from sfumato_kernel.laws import PRODUCT_BITS, SUBSETS
+from sfumato_kernel.laws import PRODUCT_BITS, UNARY_SETS
 from sfumato_kernel.laws import PRODUCT_CELLS as JOINT_CELLS
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def exact_rows(law: Law) -> list[list[int]]:
 
 
 def _listable(law: Law, inputs: int) -> bool:
-    if isinstance(law, Unary) and law.inputs > SUBSETS:
+    if isinstance(law, Unary) and law.inputs > UNARY_SETS:
         return False
     return law.outputs * inputs <= JOINT_CELLS
 

@@ -12,23 +12,8 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import (
-    MOST_BITS,
-    Contrast,
-    Law,
-    OneWord,
-    Rows,
-    Spikes,
-    Subsets,
-    Weights,
-    Words,
-    check_bits,
-    is_total,
-    listed_laws,
-    mask,
-    present,
-    scale,
-)
+from sfumato.mechanism import law as laws
+from sfumato.mechanism.law import Contrast, Law, OneWord, Weights, Words
 from sfumato.tolerances import HALVINGS, LEAST, LISTED, UNIT
 from sfumato_kernel.laws import MOST_BLOCKS, PRIMES
 
@@ -54,10 +39,10 @@ class Unary:
     meaning: ClassVar[str] = "subset"
 
     def __post_init__(self) -> None:
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
         if not 0 <= self.off <= self.on <= (1 if self.bits is None else 2**self.bits):
             raise InputError("a unary law needs 0 ≤ off ≤ on ≤ 1.")
-        total = scale(self.bits)
+        total = laws.scale(self.bits)
         object.__setattr__(self, "chances", (float(self.on) / total, float(self.off) / total))
 
     @property
@@ -87,7 +72,7 @@ class Unary:
 
     def _listed(self, members: Bools) -> Floats:
         """Rows in floats of sets [y, x]."""
-        on, off = float(self.on) / scale(self.bits), float(self.off) / scale(self.bits)
+        on, off = float(self.on) / laws.scale(self.bits), float(self.off) / laws.scale(self.bits)
         logs = np.log(np.maximum(np.where(members, off, 1 - off), LEAST))
         return np.asarray(np.exp(logs.sum(1, keepdims=True) - logs) * np.where(members, on, 1 - on))
 
@@ -103,8 +88,8 @@ class Unary:
     def contrasts(self) -> list[Contrast]:
         high, low = self.odds
         if self.rows > 1:  # the set may hold every input of s1 and none of s2
-            return [Spikes(high, high, low, low)]
-        return [Subsets(low, high)]
+            return [laws.Spikes(high, high, low, low)]
+        return [laws.Subsets(low, high)]
 
     def input_extremes(self) -> tuple[Weight, Weight, int]:
         return (*self.odds, -1) if self.inputs > 1 else (1, 1, -1)
@@ -115,28 +100,28 @@ class Unary:
         P(y|s) ∝ low + (high − low)·P(X ∈ y|s), so for a ratio λ the best set is {x : p₁(x) > λ p₂(x)}.
         """
         high, low = (float(w) for w in self.odds)
-        seen = present(ps)
-        laws = given if self.rows == 1 else (np.eye(self.rows)[:, :, None] * given[:, None, :]).reshape(self.rows, -1)
-        mean = ps @ laws
+        seen = laws.present(ps)
+        own = given if self.rows == 1 else (np.eye(self.rows)[:, :, None] * given[:, None, :]).reshape(self.rows, -1)
+        mean = ps @ own
         best: list[tuple[float, float, float]] = []
         for s in seen:
-            for first, second in ((laws[s], mean), (mean, laws[s])):
+            for first, second in ((own[s], mean), (mean, own[s])):
                 inside = best_subset(first, second, low, high)
-                ends = [low + (high - low) * float(x[inside].sum()) for x in (laws[s], mean)]
+                ends = [low + (high - low) * float(x[inside].sum()) for x in (own[s], mean)]
                 best.append((max(ends), min(ends), ends[1]))
         top, bottom, middle = np.array(best).T
         return top, bottom, middle, np.full(len(best), -1)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = MOST_BITS if bits is None else bits
-        on = math.floor(math.ldexp(float(self.on) / scale(self.bits) * (1 - margin), bits))
-        off = math.ceil(math.ldexp(float(self.off) / scale(self.bits) * (1 + margin), bits))
+        bits = laws.MOST_BITS if bits is None else bits
+        on = math.floor(math.ldexp(float(self.on) / laws.scale(self.bits) * (1 - margin), bits))
+        off = math.ceil(math.ldexp(float(self.off) / laws.scale(self.bits) * (1 + margin), bits))
         return Unary(self.rows, self.useful, max(on, off), off, bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         """Bits [i, x] rather than an index: 2^|X| outputs have no other name."""
         assert self.bits is not None
-        word = mask(words, self.bits)
+        word = laws.mask(words, self.bits)
         out = word < np.uint64(self.off)
         at = np.arange(len(codes))
         out[at, codes] = word[at, codes] < np.uint64(self.on)
@@ -153,7 +138,7 @@ def subsets_of(k: int) -> Bools:
     return np.asarray((np.arange(2**k)[:, None] >> np.arange(k)) % 2 == 1)
 
 
-def subset_rows(c: Subsets, k: int) -> Weights:
+def subset_rows(c: laws.Subsets, k: int) -> Weights:
     """The rows [y, 1, u] of two levels over all subsets of k useful values."""
     return np.where(subsets_of(k), np.array(c.high, object), np.array(c.low, object))[:, None, :]
 
@@ -234,10 +219,10 @@ class Blocks(OneWord):
     meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
         d, e = self.copies
         total = d * self.inside + e * self.outside + (self.rows - 1) * self.blocks * self.other
-        if min(self.inside, self.outside, self.other) < 0 or not is_total(total, self.bits):
+        if min(self.inside, self.outside, self.other) < 0 or not laws.is_total(total, self.bits):
             raise InputError("the weights of blocks must not be negative and must sum to the total.")
 
     @property
@@ -273,20 +258,20 @@ class Blocks(OneWord):
         return out
 
     def contrasts(self) -> list[Contrast]:
-        return [Rows(self.listed)]
+        return [laws.Rows(self.listed)]
 
     def input_extremes(self) -> tuple[Weight, Weight, int]:
         used = [self.outside, *([self.inside] if self.copies[0] else []), *([self.other] if self.rows > 1 else [])]
         return max(used), min(used), 0
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        return listed_laws(self.listed.astype(float), given, ps)
+        return laws.listed_laws(self.listed.astype(float), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         """d·inside + e·outside must make up what `other` leaves; d and e have no common divisor, so integers exist."""
-        bits = MOST_BITS if bits is None else bits
+        bits = laws.MOST_BITS if bits is None else bits
         even, (d, e) = 1 / self.outputs, self.copies
-        mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even
+        mixed = [(1 - margin) * float(w) / laws.scale(self.bits) + margin * even
                  for w in (self.inside, self.outside, self.other)]
         other = math.floor(math.ldexp(mixed[2], bits)) if self.rows > 1 else 0
         left = 2**bits - (self.rows - 1) * self.blocks * other

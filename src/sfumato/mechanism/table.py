@@ -11,24 +11,8 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import (
-    MOST_BITS,
-    Atoms,
-    Contrast,
-    Law,
-    OneWord,
-    Rows,
-    Weights,
-    Words,
-    check_bits,
-    is_total,
-    listed_laws,
-    mask,
-    present,
-    scale,
-    whole_weights,
-    worst_row,
-)
+from sfumato.mechanism import law as laws
+from sfumato.mechanism.law import Contrast, Law, OneWord, Weights, Words
 from sfumato.tolerances import LISTED, SLIP, SUMS_TO_ONE
 from sfumato_kernel.laws import ALIAS_BITS
 
@@ -50,14 +34,14 @@ class Table:
     words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
         w = read_only(self.weights, np.float64 if self.bits is None else np.int64)
         if w.ndim != 2 or w.size == 0 or w.shape[1] % self.rows:
             raise InputError(f"Q must be a table [y, x] with a column for each input, got shape {w.shape}.")
         if not np.all(np.isfinite(w)) or np.any(w < 0):
             raise InputError("Q must be finite and not negative.")
         total = w.sum(0) if self.bits is None else w.sum(0, dtype=object)
-        if not all(is_total(x, self.bits) for x in total):
+        if not all(laws.is_total(x, self.bits) for x in total):
             raise InputError("the columns of Q, one for each input, must sum to 1.")
         if w.shape[0] > 65536:
             raise InputError("a table can list at most 65,536 outputs", value=w.shape[0])
@@ -75,22 +59,22 @@ class Table:
         return np.asarray(self.weights[y].reshape(self.rows, self.useful))
 
     def contrasts(self) -> list[Contrast]:
-        return [Rows(self.weights.reshape(self.outputs, self.rows, self.useful))]
+        return [laws.Rows(self.weights.reshape(self.outputs, self.rows, self.useful))]
 
     def input_extremes(self) -> tuple[Weight, Weight, int]:
         top, bottom = self.weights.max(1), self.weights.min(1)
-        y = worst_row(top, bottom)
+        y = laws.worst_row(top, bottom)
         return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        return listed_laws(self.weights.reshape(self.outputs, self.rows, self.useful).astype(float), given, ps)
+        return laws.listed_laws(self.weights.reshape(self.outputs, self.rows, self.useful).astype(float), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Table:
-        q = merged(np.asarray(self.weights, float) / scale(self.bits), keep=self.meaning != "symbol")
+        q = merged(np.asarray(self.weights, float) / laws.scale(self.bits), keep=self.meaning != "symbol")
         q = (1 - margin) * q + margin * q.mean(1, keepdims=True)
         if bits is None:
-            bits = min(MOST_BITS, ALIAS_BITS + _buckets(len(q)))
-        return Table(whole_weights(q, bits), self.rows, bits, self.meaning)
+            bits = min(laws.MOST_BITS, ALIAS_BITS + _buckets(len(q)))
+        return Table(laws.whole_weights(q, bits), self.rows, bits, self.meaning)
 
     @cached_property
     def alias(self) -> tuple[Words, int, int]:
@@ -106,16 +90,16 @@ class Table:
     def draw(self, codes: Ints, words: Words) -> Ints:
         table, bucket_bits, threshold_bits = self.alias
         assert self.bits is not None
-        word = mask(words[:, 0], self.bits)
+        word = laws.mask(words[:, 0], self.bits)
         bucket = (word >> np.uint64(threshold_bits)).astype(np.int64)
         entry = table.ravel()[(codes << bucket_bits) + bucket]
-        stays = mask(word, threshold_bits) < (entry >> np.uint64(16))
+        stays = laws.mask(word, threshold_bits) < (entry >> np.uint64(16))
         return np.where(stays, bucket, (entry & np.uint64(0xFFFF)).astype(np.int64))
 
     def matrix(self) -> Floats | None:
         if self.weights.size > LISTED:
             return None
-        return np.asarray(self.weights, float) / scale(self.bits)
+        return np.asarray(self.weights, float) / laws.scale(self.bits)
 
 
 def _buckets(outputs: int) -> int:
@@ -176,7 +160,7 @@ class Layout(OneWord):
     meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
-        check_bits(self.bits)
+        laws.check_bits(self.bits)
         dtype = np.float64 if self.bits is None else np.int64
         object.__setattr__(self, "lengths", tuple(read_only(x, dtype) for x in self.lengths))
         object.__setattr__(self, "heights", tuple(read_only(x, dtype) for x in self.heights))
@@ -185,12 +169,13 @@ class Layout(OneWord):
             if x.ndim != 1 or h.ndim != 2 or len(x) != len(h) or x.min() <= 0 or h.min() < 0:
                 raise InputError("a layout needs a positive length and a height per useful value for every atom.")
             mass = x @ h if self.bits is None else x.astype(object) @ h.astype(object)
-            if abs(x.sum() - total) > SUMS_TO_ONE * total or not all(is_total(m, self.bits) for m in mass):
+            if abs(x.sum() - total) > SUMS_TO_ONE * total or not all(laws.is_total(m, self.bits) for m in mass):
                 raise InputError("the atoms of a layout must fill the interval and give every input the same weight.")
         if self.bits is not None:
             totals = {sum(x.tolist()) for x in self.lengths}
-            if len(totals) > 1 or max(totals) > 2**MOST_BITS:
-                raise InputError(f"the atoms of every secret must fill one interval of at most 2^{MOST_BITS} units.")
+            if len(totals) > 1 or max(totals) > 2**laws.MOST_BITS:
+                most = laws.MOST_BITS
+                raise InputError(f"the atoms of every secret must fill one interval of at most 2^{most} units.")
 
     @property
     def rows(self) -> int:
@@ -237,27 +222,27 @@ class Layout(OneWord):
         """Rows without their common factor, the length. With too many rows to compare, every pair of atoms between
         two cuts that all secrets share, as if all of them could meet."""
         if self.outputs * self.rows**2 <= LISTED_PAIRS:
-            return [Rows(np.stack([h[i] for h, i in zip(self.heights, self.atoms_at.T, strict=True)], 1))]
+            return [laws.Rows(np.stack([h[i] for h, i in zip(self.heights, self.atoms_at.T, strict=True)], 1))]
         ends = [np.cumsum(x) for x in self.lengths]
         shared = ends[0]
         for e in ends[1:]:
             shared = np.intersect1d(shared, e)
         heights, secret = np.concatenate(self.heights), np.repeat(np.arange(self.rows), [len(e) for e in ends])
         block = np.searchsorted(shared, np.concatenate(ends))
-        return [Atoms(heights[block == i], secret[block == i]) for i in range(len(shared))]
+        return [laws.Atoms(heights[block == i], secret[block == i]) for i in range(len(shared))]
 
     def input_extremes(self) -> tuple[Weight, Weight, int]:
         ends = [(h.max(1)[at], h.min(1)[at]) for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
         top, low = ends[0]
         for high, least in ends[1:]:
             top, low = np.maximum(top, high), np.minimum(low, least)
-        y = worst_row(top, low)
+        y = laws.worst_row(top, low)
         row = np.stack([h[i] for h, i in zip(self.heights, self.atoms_at[y], strict=True)])
         return row.max(), row.min(), y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         top, low, mean = np.zeros(self.outputs), np.full(self.outputs, np.inf), np.zeros(self.outputs)
-        for s in present(ps):
+        for s in laws.present(ps):
             law = (np.asarray(self.heights[s], float) @ given[s])[self.atoms_at[:, s]]
             top, low, mean = np.maximum(top, law), np.minimum(low, law), mean + ps[s] * law
         width = np.asarray(self.widths, float)
@@ -265,7 +250,7 @@ class Layout(OneWord):
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         """Whole units of length and whole heights; one more output takes what is left of every input's weight."""
-        bits = MOST_BITS if bits is None else bits
+        bits = laws.MOST_BITS if bits is None else bits
         units = 2 ** (bits // 2)  # of length, into which the interval is cut
         lengths, heights = [], []
         for x, h in zip(self.lengths, self.heights, strict=True):
@@ -310,7 +295,7 @@ class Layout(OneWord):
         if self.outputs * self.rows * self.useful > LISTED:
             return None
         blocks = [np.asarray(h, float)[at] for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
-        return np.concatenate(blocks, 1) * (np.asarray(self.widths, float) / scale(self.bits))[:, None]
+        return np.concatenate(blocks, 1) * (np.asarray(self.widths, float) / laws.scale(self.bits))[:, None]
 
 
 def whole_lengths(lengths: Floats, units: int) -> Ints:

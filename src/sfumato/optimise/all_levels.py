@@ -9,13 +9,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sfumato.optimise.arrays import SOLVED, Bools, Floats, Ints, entropy, xlogx
+from sfumato.joint import entropy
+from sfumato.optimise.arrays import DUST, SOLVED, Bools, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import MIXINGS, NEAR, SPARE, Cone, RatioCone, repaired, steepened
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.search import GAIN, InformationAim, Master, bases_of, private_with_complements
+from sfumato.tolerances import LEAST
 
 # --- the best of all private rows, for rows of about ten numbers: cuts from outside, rows from inside (ours) ----------
 # Why both sides meet is told in docs/robust.md, section 6, under the best of all mechanisms.
@@ -26,7 +28,7 @@ RAYS = 2.0  # at most, over the gap that is asked for or that counts as none
 FACETS = int(np.iinfo(np.int16).max)  # as many as can be told apart where a ray lists its own
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
-EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
+UNSEEN = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
 
 
 class Outside:
@@ -95,7 +97,7 @@ def meet(
     The programme of rays is simple only if every number has mass: those without get a little. With B for whether X is
     among them I(X;Y) ≥ I(X;Y|B) ≥ P(B = 0)·I(X;Y|B = 0), so the bound is divided by what mass is left to the others.
     """
-    mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, EMPTY)
+    mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, UNSEEN)
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
     outside = Outside(mean / mean.sum(), int(RAYS / min(gap, GAIN)), budget, float(mean.sum()))
@@ -160,10 +162,10 @@ def _spread(cone: RatioCone, rows: Floats) -> Floats:
     """Rows v_s·c_s^{k−1} mixed with c_s^k, c_s the mean of each secret, for several powers k."""
     p, of = cone.coordinates.p, cone.coordinates.cell // cone.within.joint.shape[1]
     each = np.equal.outer(of, np.unique(of)) * p[:, None]
-    means = np.maximum(rows @ (each / np.maximum(each.sum(0), 1e-300)), 1e-12)
+    means = np.maximum(rows @ (each / np.maximum(each.sum(0), LEAST)), DUST)
     means[:, each.sum(0) <= 0.0] = 1.0
     level, place = np.log(means), np.searchsorted(np.unique(of), of)
-    most = INSIDE * np.log(cone.E) / np.maximum(np.ptp(level, axis=1), 1e-12)
+    most = INSIDE * np.log(cone.E) / np.maximum(np.ptp(level, axis=1), DUST)
     flat = np.concatenate([np.exp(np.minimum(power, most)[:, None] * level) for power in POWERS])
     again = len(POWERS), 1
     return _mixed(cone, (flat / np.tile(means, again))[:, place] * np.tile(rows, again), flat[:, place])
@@ -182,7 +184,7 @@ def _mixed(cone: RatioCone, rows: Floats, flat: Floats) -> Floats:
         at = live[cuts.y]
         over, under = (cuts.normals * rows[at]).sum(1), (cuts.normals * flat[at]).sum(1)
         asked = np.where(under < 0.0, over / np.where(under < 0.0, over - under, 1.0), 1.0)
-        np.maximum.at(share, at, np.minimum(asked * (1 + SPARE) + 1e-12, 1.0))
+        np.maximum.at(share, at, np.minimum(asked * (1 + SPARE) + DUST, 1.0))
         live = np.unique(at)
     return np.asarray((1 - share[:, None]) * rows + share[:, None] * flat)
 

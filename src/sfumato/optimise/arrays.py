@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.tolerances import LEAST, UNIT
+from sfumato.tolerances import UNIT
 
 # --- tolerances that several solvers share, each with its reason; what a search may try and how often stands with it --
 
@@ -22,7 +21,6 @@ TIDY = 1e-11  # of a posterior: digits that HiGHS has
 SOLVED = 1e-10  # accuracy asked of Clarabel where its point is nearly the answer
 REPAIRED = 1e-9  # the same, of HiGHS too, where mending or weak duality takes what is missing
 EMPTY = 1e-9  # mass given to what never occurs, so that its conditional is free but its logarithm is not
-TINY = LEAST  # in place of zero, under a logarithm or a division
 
 
 # --- array aliases and the functions of arrays that every designer shares ---------------------------------------------
@@ -33,29 +31,14 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def xlogx(x: Floats) -> Floats:
+def xlogx(x: float | Floats) -> Floats:
     """φ(x) = x log x with φ(0) = 0, elementwise; negative rounding dust counts as 0."""
-    safe = np.where(x > 0.0, x, 1.0)
-    return np.where(x > 0.0, x, 0.0) * np.log(safe)
+    return np.where(x > 0.0, x, 0.0) * np.log(np.where(x > 0.0, x, 1.0))
 
 
-def entropy(p: Floats) -> float:
-    """H(p) = −Σ p log p in nats."""
-    return -float(xlogx(p).sum())
-
-
-def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
-    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
-
-    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
-    """
-    i, j = np.argmax(high, 0), np.argmin(low, 0)
-    at = np.arange(high.shape[1])
-    direct = high[i, at] - factor * low[j, at]
-    top, bottom = high.copy(), low.copy()
-    top[i, at], bottom[j, at] = -np.inf, np.inf
-    crossed = np.maximum(top.max(0) - factor * low[j, at], high[i, at] - factor * bottom.min(0))
-    return np.asarray(np.where(i == j, crossed, direct))
+def information(q: Floats, p: Floats) -> float:
+    """I(X;Y) in nats for a channel Q[y, x] and the law p of x."""
+    return float((xlogx(q) @ p).sum() - xlogx(q @ p).sum())
 
 
 def canonical(p: Floats) -> tuple[Ints, Ints]:
@@ -68,6 +51,12 @@ def canonical(p: Floats) -> tuple[Ints, Ints]:
     rows, columns = by(np.sort(p, axis=1)), by(np.sort(p.T, axis=1))
     columns = columns[by(p[rows].T[columns])]
     return rows[by(p[rows][:, columns])], columns
+
+
+def room(x: Floats, dx: Floats, keep: float) -> float:
+    """The largest step ≤ 1 along dx that goes at most the fraction `keep` of the way to the boundary of x ≥ 0."""
+    fall = -float((dx / x).min())
+    return min(1.0, keep / fall) if fall > 0 else 1.0
 
 
 # --- logarithms that know −∞ ------------------------------------------------------------------------------------------
@@ -94,7 +83,7 @@ def log_sum_exp(values: Floats, axis: int = -1) -> Floats:
 
 
 FACTOR = 4.0  # between the shares that are tried first
-HALVINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small
+NARROWINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small
 
 
 def goal(epsilon: float, margin: float = MARGIN) -> float:
@@ -135,7 +124,7 @@ def least_share(fits: Callable[[float], bool], first: float = UNIT) -> float:
     low, high = 0.0, first
     while high < 1.0 and not fits(high):
         low, high = high, min(FACTOR * high, 1.0)
-    for _ in range(HALVINGS if low > 0.0 else 0):
+    for _ in range(NARROWINGS if low > 0.0 else 0):
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high

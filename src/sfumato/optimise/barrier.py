@@ -16,25 +16,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import EMPTY, REPAIRED, TINY, Bools, Floats, Ints
+from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
-from sfumato.tolerances import BLOCK
+from sfumato.tolerances import BLOCK, LEAST
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
+from sfumato.uncertainty.balls import SharedRadius
+from sfumato.uncertainty.power_tilting import kappa
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
-STEPS = 70  # of Newton's method, about 35 are needed
-STEP, SOLVED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
+NEWTON_STEPS = 70  # of Newton's method, about 35 are needed
+STEP, SQUARED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
 NEARER = 0.05  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
 MINOR = 0.1  # weight of the logarithms of a row's numbers, and of a cap: they are many, and what they cost stays
 PAIRS = 30  # of secrets that a row is solved under at once; more join as they are violated
-ROUNDS = 3  # of solving, for rows with more pairs than that
+PAIR_ROUNDS = 3  # of solving, for rows with more pairs than that
 GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values it bounds, in units of a row
 LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
 
@@ -121,7 +122,7 @@ class Barrier:
         """
         (y, n), K, each = x.v.shape, x.mu.shape[1], np.arange(x.v.shape[1])
         spend(STEP)
-        spend(1, y * (SOLVED * n**2 + PAIRED * K))
+        spend(1, y * (SQUARED * n**2 + PAIRED * K))
         vectors, form, pull = self._forms(x)
         Z, first, pair = np.zeros((y, K, 4, n)), np.zeros((y, K, 2, n)), np.arange(K)[:, None]
         for out, i, vector in zip((Z, Z, Z, Z, first, first), (0, 1, 2, 3, 0, 1), vectors, strict=True):
@@ -134,7 +135,7 @@ class Barrier:
         if self.e.cap is not None:
             slope, curve = self.e.cap.push(x.v)
             own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
-        hessian[:, each, each] += REPAIRED * hessian[:, each, each] + TINY  # so that it can be inverted
+        hessian[:, each, each] += REPAIRED * hessian[:, each, each] + LEAST  # so that it can be inverted
         dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(y, 4 * K)))
         along = np.einsum("yan,yn->ya", flat, dv).reshape(y, K, 1, 4)
         moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
@@ -199,12 +200,12 @@ class BallMover:
     """Rows that maximise tangents of the aim over the private rows of a ball."""
 
     def __init__(self, cone: RatioCone) -> None:
-        within: Any = cone.within
+        within = cone.within
+        assert isinstance(within, SharedRadius)  # `smooth` says so
         self.cone, self.p = cone, cone.coordinates.p
-        alpha = within.alpha if isinstance(within, RenyiBall) else 2.0
-        self.kappa = (alpha - 1) / alpha
+        self.kappa = kappa(within.alpha)
         self.kinds = 1 if self.kappa > 0 else 2
-        self.budget = within.budget if isinstance(within, RenyiBall) else 2 * within.slack  # T(B): b = κT(B) for χ²
+        self.budget = within.budget  # T(B)
         self.cap = None if cone.cap is None or len(cone.cap.numbers) < 2 else Capped(cone.cap, len(self.p))
         self._layout(cone)
 
@@ -266,7 +267,7 @@ class BallMover:
         if len(first) <= PAIRS:
             return self.solved(Barrier(self, first, second, E), v, costs, slopes, at, budget)
         S, score = len(self.cone.secrets), np.full((len(v), *self.cone.compared.shape), -np.inf)
-        for _ in range(ROUNDS):
+        for _ in range(PAIR_ROUNDS):
             np.maximum(score, self.cone.screened(v), out=score)
             best = np.argpartition(-score.reshape(len(v), -1), PAIRS, axis=1)[:, :PAIRS]
             v = repaired(self.cone, v)
@@ -283,7 +284,7 @@ class BallMover:
         It ends with a share `most` of the rows left: they are private too, and the last take longest."""
         x, heat = self._inside(barrier, v), np.full(len(v), COLD)
         out, live, costs = x.v.copy(), np.arange(len(v)), costs.copy()
-        for _ in range(STEPS):
+        for _ in range(NEWTON_STEPS):
             step, decrement = barrier.newton(x, costs[live], heat[live])
             x, t = _searched(barrier, x, step, decrement, costs[live], heat[live])
             out[live] = x.v
@@ -355,7 +356,7 @@ def _searched(
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
     t, (before, room) = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
-    enough, late = before - 1e-9 * np.abs(before), np.arange(len(t))  # rounding of the value
+    enough, late = before - REPAIRED * np.abs(before), np.arange(len(t))  # rounding of the value
     while (t[late] > REPAIRED).any():
         there = x.where(late).moved(step[late], t[late])
         after, left = barrier.where(late).value(there, costs[late], heat[late])

@@ -7,19 +7,17 @@ What the search needs of a promise is here; what is sealed is proved elsewhere, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.optimise.arrays import DUST, SEALING, Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty import ChiSquareBall
-from sfumato.uncertainty.sets import Anything, UncertaintySet
+from sfumato.uncertainty.sets import Anything, WorstPairs
 from sfumato.uncertainty.shifts import CLOSE, ROUGH, Shifts, others, worst_shifts
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
 NEAR = 0.05  # of a unit row: worst cases of the first rows this close to binding are cut at from the start
@@ -37,16 +35,14 @@ class Coordinates:
     """
 
     p: Floats  # [i], sums to 1
-    lift: sparse.csr_array  # [i, cell]: rows over all cells are x @ lift
+    lift: scipy.sparse.csr_array  # [i, cell]: rows over all cells are x @ lift
     cell: Ints  # a cell that shows each number
 
     @staticmethod
     def of(joint: Joint, reads: str = "both") -> Coordinates:
-        from scipy import sparse
-
         S, U = joint.shape
         if reads == "useful":
-            return Coordinates(joint.p_useful, sparse.csr_array(np.tile(np.eye(U), (1, S))), np.arange(U))
+            return Coordinates(joint.p_useful, scipy.sparse.csr_array(np.tile(np.eye(U), (1, S))), np.arange(U))
         p, seen = joint.p, (joint.p.sum(1) > 0)[:, None]
         cell, empty = np.flatnonzero(p.ravel() > 0), np.flatnonzero(np.repeat(~seen, U))
         blank_s, blank_u = np.nonzero((p <= 0) & seen)
@@ -56,7 +52,7 @@ class Coordinates:
         mean = joint.useful_given_secret[blank_s[blank], cell[k] % U]
         share = np.concatenate([np.ones(len(cell)), mean, np.ones(len(empty))])
         cell = np.append(cell, empty[:1])
-        return Coordinates(p.ravel()[cell], sparse.csr_array((share, (i, j)), shape=(len(cell), p.size)), cell)
+        return Coordinates(p.ravel()[cell], scipy.sparse.csr_array((share, (i, j)), shape=(len(cell), p.size)), cell)
 
     @property
     def whole(self) -> bool:
@@ -192,7 +188,7 @@ class _OverSet:
     free = False  # whether the cap is the promise
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str, at_most: float | None, margin: float = SEALING
+        self, within: WorstPairs, epsilon: float, reads: str, at_most: float | None, margin: float = SEALING
     ) -> None:
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(within.joint, reads)
         self.E = float(np.exp(epsilon - min(margin, epsilon / 2)))
@@ -224,7 +220,7 @@ class RatioCone(_OverSet):
     SEARCHED, SCREENED = 400, 100  # passes over the values of all pairs, and over those of all secrets and splits
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,
+        self, within: WorstPairs, epsilon: float, reads: str = "both", at_most: float | None = None, *,
         closely: bool = False,
     ) -> None:
         joint, self.free = within.joint, isinstance(within, Anything)
@@ -317,7 +313,7 @@ class BeliefCone(_OverSet):
     MARGIN = 2e-6  # nats: less than a proof by intervals can be relied on to find
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str = "both", *, below: bool = False,
+        self, within: WorstPairs, epsilon: float, reads: str = "both", *, below: bool = False,
         at_most: float | None = None,
     ) -> None:
         super().__init__(within, epsilon, reads, at_most, self.MARGIN)

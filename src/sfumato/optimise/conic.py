@@ -8,11 +8,12 @@ from typing import Any
 
 import clarabel
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from sfumato.optimise.arrays import GHOST, REPAIRED, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget, spend
-from sfumato.optimise.linear import LinearProgramme, Solution
+from sfumato.optimise.linear import LinearProgramme, Matrix, Solution
 from sfumato.tolerances import UNIT
 
 Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linear expression for every entry
@@ -38,6 +39,7 @@ class ConicSolution:
     """What Clarabel says: x, and the multiplier z of every row (same order as the rows were added)."""
 
     status: str
+    solved: bool  # nearly, at least
     x: Floats
     z: Floats
 
@@ -126,8 +128,8 @@ class ConicProgramme:
 
 def solved(solver: clarabel.DefaultSolver) -> ConicSolution:
     """Run a programme that Clarabel has taken in; with other costs (`update`) it may be run again."""
-    answer = solver.solve()
-    return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
+    answer, done = solver.solve(), (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
+    return ConicSolution(str(answer.status), answer.status in done, np.array(answer.x), np.array(answer.z))
 
 
 def proximal(rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float) -> tuple[Floats, float, Floats]:
@@ -190,7 +192,7 @@ class LawProgramme:
         self.matrix = sparse.csr_matrix((old.data, old.indices, old.indptr), (len(self.right), self.size))
         return np.arange(before, self.size)
 
-    def at_most(self, matrix: Any, right: Floats | float = 0.0) -> None:
+    def at_most(self, matrix: Matrix, right: Floats | float = 0.0) -> None:
         """Rows A x ≤ b over the first variables."""
         block = sparse.csr_matrix(matrix)
         block.resize(block.shape[0], self.size)
@@ -199,7 +201,7 @@ class LawProgramme:
         if self.lp is not None:
             self.lp.at_most(block, right)
 
-    def limit(self, names: Ints, weights: Any, right: Floats | float = 0.0) -> None:
+    def limit(self, names: Ints, weights: npt.ArrayLike, right: Floats | float = 0.0) -> None:
         """Rows Σ_k weights·x[names[·, k]] ≤ b."""
         values = np.broadcast_to(np.asarray(weights, dtype=np.float64), names.shape)
         line = np.repeat(np.arange(len(names)), names.shape[1])

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
-from sfumato.optimise.arrays import SEALING, TINY, Floats, Ints, canonical, xlogx
+from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import STAGE, Budget
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -24,12 +23,15 @@ from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_lev
 from sfumato.optimise.product.two_level import DROPS, TRIES, OutOfTime, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
 from sfumato.optimise.starts import FreeRows, ProductMover, Simplices, merged
+from sfumato.tolerances import LEAST
+from sfumato.uncertainty import ChiSquareBall, RenyiBall
+from sfumato.uncertainty.sets import WorstPairs
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
 SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more, and these where not
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
-INTERRUPTED = "interrupted: the best design so far"
+Around = ChiSquareBall | RenyiBall | Simplices  # sets that are known around other tables too
 FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
 
 
@@ -49,7 +51,7 @@ class Chain:
     """The stages of one design over a set whose secrets share a budget, or over any other set."""
 
     def __init__(
-        self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
+        self, within: WorstPairs, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
         carried: Carried | None = None,
     ) -> None:
@@ -66,8 +68,14 @@ class Chain:
         self.notes: list[str] = []
         self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
-        self.coarse = False  # whether it is a table with cells merged
+        self.coarse = self.interrupted = False  # whether cells are merged, and whether somebody ended the search
         self.cuts = np.zeros((0, len(self.coordinates.p)))
+
+    @property
+    def around(self) -> Around:
+        """The set, for stages that are for sets which are known around other tables too."""
+        assert isinstance(self.within, Around)
+        return self.within
 
     @property
     def few(self) -> bool:
@@ -91,16 +99,17 @@ class Chain:
             for rows in others if self.apart else ():
                 self.attempt("others", partial(self.pool, rows, steep=True))
             for name, stage in self._wanted():
-                if self.apart and not self.budget.over and INTERRUPTED not in self.notes:
+                if self.apart and not (self.budget.over or self.interrupted):
                     self.attempt(name, stage)
         except KeyboardInterrupt:
-            self.notes.append(INTERRUPTED)
+            self.interrupted = True
+            self.notes.append("interrupted: the best design so far")
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """The stages in their order."""
         p, alone = self.within.joint.p, self.profile is None
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
-        around = self.reads == "both" and self.cone.screening  # the same set is known around other tables
+        around = self.reads == "both" and isinstance(self.within, Around)
         if self.simplices and alone and self.at_most is None and cells == p.size <= NUMBERS:
             yield "rays", self._rays
         if around and empty and len(self.seen) > 1 and self.carried is None:
@@ -109,7 +118,7 @@ class Chain:
                 yield "anything", self._anything
         if around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2:
             yield "coarser", self._coarser
-        if around and not empty and len(p) > 1 and (self.simplices or self.within.budget > 0):
+        if around and not empty and len(p) > 1 and (self.simplices or self.around.budget > 0):
             yield "product", self._products
         if not alone:
             return
@@ -135,7 +144,7 @@ class Chain:
 
     def handed(self) -> Carried:
         """What another ε may begin with."""
-        gap = self.bound / max(self.master.value, TINY) - 1.0
+        gap = self.bound / max(self.master.value, LEAST) - 1.0
         return Carried(self.master.used()[0], self.cuts, self.cone.E, gap)
 
     def attempt(self, name: str, stage: Callable[[], object]) -> None:
@@ -156,12 +165,13 @@ class Chain:
     def _below(self, joint: Joint, starts: Sequence[Floats] = (), share: float = STAGE, coarse: bool = False) -> Floats:
         """Rows over all cells of another table, found in the same way with a ball of the same radius around it."""
         below = Chain(
-            self.within.around(joint), self.epsilon, self.reads, self.budget.part(share), profile=self.profile,
+            self.around.around(joint), self.epsilon, self.reads, self.budget.part(share), profile=self.profile,
             quick=self.quick, at_most=self.at_most, bounding=False,
         )
         below.coarse = coarse
         below._search(starts)
         self.notes += below.notes
+        self.interrupted |= below.interrupted
         return below.coordinates.full(below.master.used()[0])
 
     def _without_empty(self) -> None:
@@ -190,8 +200,8 @@ class Chain:
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
         budget = self.budget.part(FEW) if self.few and self.profile is None else self.budget.part()
         best = self.profile or plain
-        if self.profile is None and self.within.budget > 0:
-            best = liked(self.within, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
+        if self.profile is None and self.around.budget > 0:
+            best = liked(self.around, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
             best = best if small or self.quick or self.carried else self._climbed(best, budget.part())
         for profile in dict.fromkeys([best, plain] if small and self.profile is None else [best]):
             if not (self.families and budget.over) or profile in self.families:
@@ -219,11 +229,12 @@ class Chain:
 
     def _under(self, profile: Profile) -> Families:
         if profile not in self.families:
-            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
+            self.families[profile] = Families(self.around, self.around.joint.p, self.epsilon, profile)
         return self.families[profile]
 
     def _rays(self) -> None:
         """Every extreme row of a cone with finitely many inequalities over few numbers."""
+        assert isinstance(self.within, Simplices)
         facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
         with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
             found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
@@ -290,13 +301,13 @@ class Chain:
 # --- a table in an order of its own, through the stages; tables whose rows cannot be listed are whole layouts ---------
 
 
-LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
+LISTED_ROW = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
-EACH = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
+UNEVEN = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
 
 
 def most_informative(
-    within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
+    within: WorstPairs, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
     others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
     at_most: float | None = None, carried: Carried | None = None, bounding: bool = True,
 ) -> InformativeRows:
@@ -316,7 +327,7 @@ def most_informative(
 
 
 def informative_along(
-    within: Any, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
+    within: WorstPairs, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
     gap: float, once: float | None = None,
 ) -> list[InformativeRows] | None:
     """Rows and bounds at increasing ε; None where levels are not searched together.
@@ -331,7 +342,7 @@ def informative_along(
     last: Carried | None = None
     for i, (chain, rows) in enumerate(zip(reversed(chains), reversed(starts), strict=True)):
         chain.pool(np.concatenate(rows)[:, order])
-        chain.carried, chain.budget = last, budget.part(min(1.0, EACH / (len(chains) - i)))
+        chain.carried, chain.budget = last, budget.part(min(1.0, UNEVEN / (len(chains) - i)))
         chain.begin()
         last = chain.handed()
     levels = [OneLevel(x.cone, x.master, enough=x.bound / (1 + gap)) for x in chains]
@@ -339,11 +350,11 @@ def informative_along(
     return [_back(x.finished(), order) for x in chains]
 
 
-def _in_own_order(within: Any, reads: str) -> tuple[Any, Ints]:
+def _in_own_order(within: WorstPairs, reads: str) -> tuple[WorstPairs, Ints]:
     """A set around its table in an order of its own, and the place of each input there in the table as given."""
     joint = within.joint
-    s, u = canonical(joint.p) if hasattr(within, "around") else map(np.arange, joint.shape)
-    if hasattr(within, "around"):
+    s, u = canonical(joint.p) if isinstance(within, Around) else map(np.arange, joint.shape)
+    if isinstance(within, Around):
         within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
     return within, u if reads == "useful" else (s[:, None] * len(u) + u).ravel()
 
@@ -353,15 +364,15 @@ def _back(found: InformativeRows, order: Ints) -> InformativeRows:
     return found
 
 
-def listable(within: Any, reads: str, budget: Budget) -> bool:
+def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
     numbers = len(Coordinates.of(within.joint, reads).p)
-    if numbers > LISTED:
+    if numbers > LISTED_ROW:
         return False
     return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
 
 
-def coarse_rows(within: Any, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
+def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
     """Rows of the finest merged table whose rows can be listed, spread over this one; None without such a table."""
     joint = within.joint
     alone, S = int(np.count_nonzero(joint.p)), len(joint.p)
@@ -376,8 +387,8 @@ def coarse_rows(within: Any, epsilon: float, budget: Budget, at_most: float | No
 
 
 def widest(
-    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None,
-    each: float = 0.0,
+    within: ChiSquareBall | RenyiBall, epsilon: float, budget: Budget, profile: Profile | None = None,
+    at_most: float | None = None, each: float = 0.0,
 ) -> tuple[Arrangement, Profile]:
     """A layout where rows are not listed, under the profile that a relaxation likes; `each` as in `decoupled`."""
     p = within.joint.p

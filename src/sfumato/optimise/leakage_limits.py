@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal, information
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, LawProgramme, exponential, power
-from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
+from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
@@ -61,38 +61,49 @@ def least_distortion(
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
     apply to variables that are tied to Q by linear rows.
     """
-    cost = (p[:, None] * distance).T
-    alone = cost.sum(axis=1).argmin()  # the best output to give whatever the input is
-    constant = np.eye(len(cost))[:, np.full(cost.shape[1], alone)]
     if any(limit.level < 0 for limit in limits):
         raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
+    among = _Channels((p[:, None] * distance).T, limits, level, given)
+    constant, lost, programme = among.constant(), among.lost, LawProgramme()
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
-        value = float((cost * constant).sum())
-        return LeakingChannel(constant, value, value, tuple(0.0 for _ in limits), "constant")
-    programme, sums = LawProgramme(), list[PowerSum | EntropySum]()
-    names = programme.laws(cost)
+        return LeakingChannel(constant, lost(constant), lost(constant), tuple(0.0 for _ in limits), "constant")
+    names = programme.laws(among.cost)
     seen = names if given is None else _seen(programme, names, given)
-    for limit in limits:
-        sums += _imposed(programme, seen, limit)
-    most = [goal(limit.level) for limit in limits]
-
-    def levels(q: Floats) -> tuple[float, ...]:
-        return tuple(level(limit, q if given is None else q @ given.T) for limit in limits)
-
-    def inside(x: Floats) -> Floats:
-        """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
-        q = swept(x[names], cost)
-        return blended(q, q.mean(axis=1), lambda q: all(np.array(levels(q)) <= most), DUST)
-
-    def lost(channel: Floats) -> float:
-        return float((cost * channel).sum())
-
+    sums = [part for limit in limits for part in _imposed(programme, seen, limit)]
     point, bound, status = solve(programme, sums, budget)
-    best, bound = min(constant, inside(point), key=lost), max(bound, float(cost.min(axis=0).sum()))
+    bound = max(bound, float(among.cost.min(axis=0).sum()))
+    best = min(constant, among.inside(point[names]), key=lost)
     if loose(lost(best), bound):
         bound, vertex = sharpened(programme, sums, point, lost(best), bound, budget.part(1.0, SHARPENING))
-        best = min(best, inside(vertex), key=lost)
-    return LeakingChannel(best, lost(best), bound, levels(best), status)
+        best = min(best, among.inside(vertex[names]), key=lost)
+    return LeakingChannel(best, lost(best), bound, among.levels(best), status)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Channels:
+    """The channels under some limits, and what each costs."""
+
+    cost: Floats  # [y, x]
+    limits: Sequence[LeakageLimit]
+    level: Level
+    given: Floats | None
+
+    def lost(self, q: Floats) -> float:
+        return float((self.cost * q).sum())
+
+    def constant(self) -> Floats:
+        """The best output to give whatever the input is."""
+        alone = self.cost.sum(axis=1).argmin()
+        return np.eye(len(self.cost))[:, np.full(self.cost.shape[1], alone)]
+
+    def levels(self, q: Floats) -> tuple[float, ...]:
+        seen = q if self.given is None else q @ self.given.T
+        return tuple(self.level(limit, seen) for limit in self.limits)
+
+    def inside(self, q: Floats) -> Floats:
+        """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
+        q, most = swept(q, self.cost), [goal(limit.level) for limit in self.limits]
+        return blended(q, q.mean(axis=1), lambda q: all(np.array(self.levels(q)) <= most), DUST)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -270,7 +281,7 @@ def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) ->
             raise
     even = 1.0 / np.bincount(programme.group + 1)[programme.group + 1]
     x = np.append(np.where(programme.group >= 0, even, 1.0), np.ones(conic.variables - programme.size))
-    return ConicSolution("given up", x, np.zeros(conic.rows))
+    return ConicSolution("given up", False, x, np.zeros(conic.rows))
 
 
 # --- sharper bounds by outer approximation: tangents at points, one linear programme a round --------------------------

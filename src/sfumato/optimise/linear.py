@@ -4,7 +4,7 @@ every search here ends in: rows of a pool, blocks of a secret, posteriors, rays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import highspy
 import numpy as np
@@ -17,11 +17,12 @@ from sfumato.optimise.budget import spend
 
 
 INFINITY = highspy.kHighsInf
+Matrix: TypeAlias = "Floats | sparse.spmatrix"
 CODES, STATUS = highspy.simplex_constants, highspy.HighsModelStatus
 DUAL = int(CODES.kSimplexStrategyDual)  # new rows leave a basis dual feasible
 PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it primal feasible
 DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
-PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
+LP_PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,19 @@ class LinearProgramme:
         """Set an option of HiGHS."""
         self.h.setOptionValue(name, value)
 
-    def add(self, matrix: Any, lower: Floats, upper: Floats) -> None:
+    def add(self, matrix: Matrix, lower: Floats, upper: Floats) -> None:
         """Append rows lower ≤ A x ≤ upper."""
         self.h.addRows(matrix.shape[0], lower, upper, *_listed(matrix))
 
-    def at_most(self, matrix: Any, upper: Floats | float = 0.0) -> None:
+    def at_most(self, matrix: Matrix, upper: Floats | float = 0.0) -> None:
         """Append rows A x ≤ upper."""
         self.add(matrix, np.full(matrix.shape[0], -INFINITY), _each(upper, matrix))
 
-    def equal(self, matrix: Any, value: Floats | float) -> None:
+    def equal(self, matrix: Matrix, value: Floats | float) -> None:
         """Append rows A x = value."""
         self.add(matrix, _each(value, matrix), _each(value, matrix))
 
-    def add_columns(self, cost: Floats, lower: Floats, upper: Floats, matrix: Any = None) -> None:
+    def add_columns(self, cost: Floats, lower: Floats, upper: Floats, matrix: Matrix | None = None) -> None:
         """Append variables with their entries in the rows there are, matrix[row, new column]."""
         a = np.zeros((len(cost), 0)) if matrix is None else matrix.T
         self.h.addCols(len(cost), cost, lower, upper, *_listed(a))
@@ -109,7 +110,7 @@ class LinearProgramme:
             self.option("simplex_strategy", DUAL)
             self.h.run()
         sol, told, status = self.h.getSolution(), self.h.getInfo(), self.h.getModelStatus()
-        spend(PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
+        spend(LP_PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
         optimal, empty = bool(status == STATUS.kOptimal), bool(status == STATUS.kInfeasible)
         x, row_dual = np.array(sol.col_value), np.array(sol.row_dual)
         return Solution(optimal, float(told.objective_function_value), x, row_dual, empty)
@@ -119,18 +120,19 @@ class LinearProgramme:
         status, exists, ray = self.h.getDualRay()
         return np.array(ray) if exists and status == highspy.HighsStatus.kOk else None
 
-    def basis(self) -> Any:
+    def basis(self) -> highspy.HighsBasis:
         """Where the last solve ended, for `resume`."""
-        return self.h.getBasis()
+        found: highspy.HighsBasis = self.h.getBasis()
+        return found
 
-    def resume(self, basis: Any) -> None:
+    def resume(self, basis: highspy.HighsBasis) -> None:
         """Start the next solve from a basis of this programme, rows added since then counted as slack."""
         known = list(basis.row_status)
         basis.row_status = known + [highspy.HighsBasisStatus.kBasic] * (self.rows - len(known))
         self.h.setBasis(basis)
 
 
-def _listed(matrix: Any) -> tuple[int, Ints, Ints, Floats]:
+def _listed(matrix: Matrix) -> tuple[int, Ints, Ints, Floats]:
     """The entries of a matrix by rows, as HiGHS takes them: how many, where each row starts, columns and values."""
     if isinstance(matrix, np.ndarray):  # SciPy takes longer to look at a small matrix than HiGHS to solve it
         row, index = np.nonzero(matrix)
@@ -140,7 +142,7 @@ def _listed(matrix: Any) -> tuple[int, Ints, Ints, Floats]:
     return a.nnz, a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32), a.data.astype(np.float64)
 
 
-def _each(value: Floats | float, matrix: Any) -> Floats:
+def _each(value: Floats | float, matrix: Matrix) -> Floats:
     """One number for every row."""
     return np.array(np.broadcast_to(value, matrix.shape[:1]), dtype=np.float64)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from sfumato.optimise.arrays import Floats, log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import REPAIRED, Floats, log_or_minus_infinity, log_sum_exp, room
 from sfumato.tolerances import LEAST, NEAR_ONE
 
 
@@ -131,21 +131,22 @@ def _newton(hessian: Floats, slope: Floats, p: Floats, z: Floats, mu: float) -> 
     return np.asarray(solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum()))
 
 
-def _step(x: Floats, dx: Floats, keep: float) -> float:
-    """Largest step ≤ 1 that goes at most the fraction `keep` of the way to the boundary of x ≥ 0."""
-    falling = dx < 0
-    return min(1.0, keep * float(np.min(-x[falling] / dx[falling]))) if falling.any() else 1.0
+def _inside(p: Floats, least: float) -> Floats:
+    p = np.maximum(p, least)
+    return np.asarray(p / p.sum())
 
 
-def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Saddle:
+CLIMB_STEPS = 80  # of Newton's method at most: a dozen are the rule
+
+
+def climb(problem: SaddleProblem, p: Floats, gap: float) -> Saddle:
     """Primal-dual Newton from any interior p until the certified gap is met or no step helps."""
     n = p.size
-    p = np.maximum(p, 1e-9 / n)
-    p /= p.sum()
+    p = _inside(p, REPAIRED / n)
     e, q, means, found = problem.excess(p)
     best, best_gap = p, found
     z = np.maximum(-e, max(found, 1e-14))
-    for _ in range(most):
+    for _ in range(CLIMB_STEPS):
         if found <= gap or n == 1:
             return problem.saddle(p)
         mu = float(p @ z) / n
@@ -156,9 +157,8 @@ def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Sadd
             break
         dz = (target - z * dp) / p - z
         keep = max(0.995, 1 - mu)
-        p = np.maximum(p + _step(p, dp, keep) * dp, 1e-40)
-        p /= p.sum()
-        z = np.maximum(z + _step(z, dz, keep) * dz, 1e-40)
+        p = _inside(p + room(p, dp, keep) * dp, 1e-40)
+        z = np.maximum(z + room(z, dz, keep) * dz, 1e-40)
         e, q, means, found = problem.excess(p)
         if found < best_gap:
             best, best_gap = p, found

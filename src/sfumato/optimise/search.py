@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from highspy import HighsBasis
 
-from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, TINY, Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Slopes, smooth
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import NEAR, SETTLED, Cone, Coordinates, RatioCone, repaired
 from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme, Mixture, Solution
+from sfumato.tolerances import LEAST
 
 # --- the master: the best mixture of a pool of private rows, and prices for the rows that are still missing -----------
 
@@ -92,7 +94,7 @@ class InformationAim(Mixture):
         y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
         self.prices = y * scale
         self.model = float(self.prices.sum() + level)
-        active = np.flatnonzero(weight > 1e-6 * weight.max(initial=TINY))
+        active = np.flatnonzero(weight > 1e-6 * weight.max(initial=LEAST))
         return self.points[near][active[np.argsort(-weight[active])[: len(self.p) + len(self.p) // 5 + 1]]]
 
     def learn(self) -> None:
@@ -167,7 +169,7 @@ class CutMover:
             self._add(self.cone.cuts(starts, loose=True, room=NEAR).normals)
         costs = slopes(starts, np.arange(len(starts)))
         x, done = np.zeros((len(costs), self.n)), np.zeros(len(costs), bool)
-        bases: list[Any] = [None] * len(costs)
+        bases: list[HighsBasis | None] = [None] * len(costs)
         live: Ints = np.arange(len(costs))
         for turn in range(ROUNDS):
             for i in live:
@@ -187,7 +189,7 @@ class CutMover:
             live = live[np.unique(cuts.y[bad])]
         return x[done]
 
-    def _best(self, cost: Floats, basis: Any, first: bool) -> Floats | None:
+    def _best(self, cost: Floats, basis: HighsBasis | None, first: bool) -> Floats | None:
         self.lp.cost(cost)
         if basis is not None:
             self.lp.resume(basis)

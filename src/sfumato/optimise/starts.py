@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from sfumato.joint import Joint
-from sfumato.optimise.arrays import DUST, TINY, Bools, Floats, Ints, entropy, xlogx
+from sfumato.joint import Joint, entropy
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import Cap, Coordinates
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.product.blocks import Arrangement, Families
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import InformationAim, improve
-from sfumato.tolerances import SUBSETS, UNIT
-from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
+from sfumato.tolerances import LEAST, SUBSETS, UNIT
+from sfumato.uncertainty import ChiSquareBall, RenyiBall
+from sfumato.uncertainty.sets import Pairs, quotient
 
 # --- the commonest cells alone, the rest of every secret together -----------------------------------------------------
 # Rows of the coarse table, spread over the fine one, are private there: by Cauchy–Schwarz (Hölder for other orders)
@@ -82,7 +82,7 @@ class FreeRows:
         return np.asarray(rows / (rows @ self.p)[:, None])
 
     def _prefixes(self, prices: Floats, at: Bools) -> Bools:
-        key = np.where(at, prices / np.maximum(self.p, 1e-300), np.inf)
+        key = np.where(at, prices / np.maximum(self.p, LEAST), np.inf)
         rank = np.argsort(np.argsort(key, kind="stable"))
         return np.asarray((rank < np.arange(1, at.sum())[:, None]) & at)
 
@@ -92,7 +92,7 @@ class FreeRows:
         z = low * (own - w) + high * w + self.p.sum() - own
         inside = sets @ prices
         cost = rest + low * (prices[at].sum() - inside) + high * inside
-        return np.asarray((xlogx(np.array(low)) * (own - w) + xlogx(np.array(high)) * w - xlogx(z) - cost) / z)
+        return np.asarray((xlogx(low) * (own - w) + xlogx(high) * w - xlogx(z) - cost) / z)
 
 
 # --- rows of two-level blocks by price: the secrets of a row are tied by its mean alone, through a tangent of φ -------
@@ -164,14 +164,13 @@ class Simplices:
     The corners are L + ρe_u, ρ = 1 − ΣL, so the least and greatest means are L·v + ρ·min v and L·v + ρ·max v.
     """
 
-    around_set: Any  # the ball that is enclosed
+    around_set: ChiSquareBall | RenyiBall  # that is enclosed
     same_secret: bool = True  # Definition 3 of 000 also compares a secret with itself, which privacy does not need
     budget: float = 0.0
 
     @property
     def joint(self) -> Joint:
-        inner: UncertaintySet = self.around_set
-        return inner.joint
+        return self.around_set.joint
 
     @cached_property
     def least(self) -> Floats:
@@ -181,14 +180,14 @@ class Simplices:
     def around(self, joint: Joint) -> Simplices:
         return Simplices(self.around_set.around(joint), self.same_secret)
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         one, L = np.eye(first.shape[-1]), self.least
         rest = 1 - L.sum(1)
         r1 = L[s1] + rest[s1][:, None] * one[first.argmax(-1)]
         r2 = L[s2] + rest[s2][:, None] * one[second.argmin(-1)]
         return Pairs(quotient((r1 * first).sum(-1), (r2 * second).sum(-1)), r1, r2)
 
-    def means(self, values: Floats, s: Any, spent: Floats, close: float = 0.0) -> Floats:
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = 0.0) -> Floats:
         """The greatest R·v given s; there is no budget to spend."""
         L = self.least[s]
         return np.asarray((L * values).sum(-1) + (1 - L.sum(-1)) * values.max(-1) + 0.0 * spent)
@@ -305,7 +304,7 @@ def told_in_full(rows: Floats, p: Floats) -> Arrangement:
     length = rows @ shares
     ends = np.concatenate([[0.0], np.cumsum(length)])
     ends = _on_grid(ends / ends[-1])
-    each = zip((rows / length[:, None]).T, p / np.maximum(shares, TINY)[:, None], strict=True)
+    each = zip((rows / length[:, None]).T, p / np.maximum(shares, LEAST)[:, None], strict=True)
     cut = [_cut(ends, density, q) for density, q in each]
     return Arrangement(1.0, tuple(x for x, _ in cut), tuple(h for _, h in cut))
 

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.libraries import scipy
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import STARTS, AnyMeasure, Measure, Reading, live
 from sfumato.tolerances import HALVINGS
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty.polytope import least_cost
 from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
 
@@ -239,12 +239,9 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
                 best, best_p = level, p
             guess = (gains @ (q * p).T).argmax(axis=0)
             worth = (gains[guess] * q).sum(axis=0)
-            solved = scipy.optimize.linprog(
-                -worth, A_ub=gains, b_ub=np.ones(len(gains)), bounds=(0, None), method="highs"
-            )
-            if solved.status != 0:
+            if (x := least_cost(-worth, gains, np.ones(len(gains))).x) is None:
                 break
-            p = np.maximum(solved.x, 0) / np.maximum(solved.x, 0).sum()
+            p = np.maximum(x, 0) / np.maximum(x, 0).sum()
     return best, best_p
 
 

@@ -11,7 +11,8 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.information import xlogx
+from sfumato.optimise.arrays import information as information_of
+from sfumato.optimise.arrays import xlogx
 from sfumato.privacy.measures import STARTS
 from sfumato.tolerances import EXPONENT, HALVINGS, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
@@ -68,7 +69,7 @@ def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int
     """
     if isinstance(within, Exactly):
         p = mechanism.input_law(within.joint)
-        told = _information(_matrix(mechanism), p)
+        told = information_of(_matrix(mechanism), p)
         return LeastInformation(told * (1 - SLIP), told, p)
     if not isinstance(within, ChiSquareBall):
         raise InputError(f"the least information over a set of kind {within.kind!r} is not known how to bound.")
@@ -93,10 +94,6 @@ def _matrix(mechanism: Mechanism) -> Floats:
     return q
 
 
-def _information(q: Floats, p: Floats) -> float:
-    return float((xlogx(q) @ p).sum() - xlogx(q @ p).sum())
-
-
 def _corner_values(q: Floats, floor: Floats) -> Floats:
     """I at every corner L + (1 − ΣL)·e_x."""
     spare = 1 - floor.sum()
@@ -115,7 +112,7 @@ def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) ->
         full = slope.reshape(shape) if mechanism.reads == "both" else np.broadcast_to(slope, shape)
         joint = ball.support(-np.asarray(full)).p
         p = joint.ravel() if mechanism.reads == "both" else joint.sum(0)
-        value = _information(q, p)
+        value = information_of(q, p)
         if not value < best - SLIP:
             break
         best, at = value, p

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import optimise
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
@@ -108,20 +109,18 @@ def _tilt(alpha: float, beta: float) -> float:
 
 def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
-    from sfumato.optimise.saddle import Orders, freely, worst_reference
-
-    orders = Orders(alpha, tau)
+    orders = optimise.Orders(alpha, tau)
     if tau * max(1.0, alpha - 1) < SLIP:
         return _almost_pairs(seen, orders)
     if tau == 1:
-        found, other = freely(seen.q, orders, gap), None
+        found, other = optimise.freely(seen.q, orders, gap), None
     elif (seen.q == 0).any():
         return Reading(np.inf, np.inf, None, seen.witness(other=int(np.argmax((seen.q == 0).any(axis=0)))))
     else:
-        winner = worst_reference(seen.q, orders, gap)
+        winner = optimise.worst_reference(seen.q, orders, gap)
         found, other = winner.saddle, winner.reference
     value, bound = max(0.0, found.value), max(0.0, found.bound)
-    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other), seen.on_outputs(found.q))
+    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other))
 
 
 def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
@@ -129,16 +128,14 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
-    from sfumato.optimise.saddle import Orders, SaddleProblem, freely, worst_reference
-
     n, tau = channel.shape[1], _tilt(alpha, beta)
-    orders = Orders(alpha, tau)
+    orders = optimise.Orders(alpha, tau)
     if tau == 1:
-        return freely(channel, orders, GAP).q[None, :]
+        return optimise.freely(channel, orders, GAP).q[None, :]
     if tau * max(1.0, alpha - 1) < SLIP:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
-    crowd = worst_reference(channel, orders, GAP).crowd
-    return SaddleProblem(channel, orders, channel.T).best_output(crowd)[0]
+    crowd = optimise.worst_reference(channel, orders, GAP).crowd
+    return optimise.SaddleProblem(channel, orders, channel.T).best_output(crowd)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +180,7 @@ class Shannon(AnyMeasure):
         out = seen.q @ seen.p
         ratio = np.where(seen.q > 0, seen.q / out[:, None], 1.0)
         value = max(0.0, float((seen.q * np.log(ratio)).sum(axis=0) @ seen.p))
-        return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
+        return Reading(value, value, seen.on_inputs(seen.p))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from sfumato.mechanism.law import scale
 from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.subset_laws import Blocks, Unary
 from sfumato.mechanism.table import Layout, Table
+from sfumato.optimise.arrays import xlogx
 from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
@@ -115,11 +116,6 @@ class Information:
     useful: float  # I(U; Y)
     secret: float  # I(S; Y)
     within: float = 0.0  # each is proved to lie this near; above 0 only for unary laws over many inputs
-
-
-def xlogx(x: Real) -> Floats:
-    x = np.asarray(x, float)
-    return np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0)), 0.0)
 
 
 def _table(law: Table, p: Floats) -> Information:

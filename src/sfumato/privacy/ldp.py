@@ -150,7 +150,7 @@ class RLDP:
 
     def worst(self, mechanism: Mechanism) -> float:
         """e^level."""
-        secrets = compared(self.within)
+        secrets = self.within.possible
         if len(secrets) < 2:
             return 1.0
         found = 1.0
@@ -177,7 +177,7 @@ class RLDP:
         """
         if prior is not None:
             raise InputError("RLDP holds for every distribution in its set; it takes no prior.")
-        value, secrets = self.level(mechanism), compared(self.within)
+        value, secrets = self.level(mechanism), self.within.possible
         if len(secrets) < 2 or math.isinf(value) or mechanism.matrix is None:
             return Reading(value, math.inf if mechanism.matrix is None else value)
         v = mechanism.matrix.reshape(-1, mechanism.law.rows, mechanism.law.useful)
@@ -282,15 +282,6 @@ def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> flo
     return found
 
 
-def compared(within: UncertaintySet) -> Ints:
-    """The secrets that F allows to occur."""
-    ps = within.joint.p_secret
-    if (possible := getattr(within, "possible", None)) is not None:
-        return np.asarray(possible)
-    everything = isinstance(within, Anything) or getattr(within, "radius", 0.0) > 0
-    return np.arange(len(ps)) if everything else np.flatnonzero(ps > 0)
-
-
 def _spread(base: Weight, peak: Weight, shape: tuple[int, int]) -> tuple[Floats, Floats]:
     return np.broadcast_to(np.asarray(base, float), shape), np.broadcast_to(np.asarray(peak, float), shape)
 
@@ -300,5 +291,5 @@ def subset_bound(within: UncertaintySet, low: float, high: float) -> float:
     least, most = within.spikes()
     if low <= 0:
         return math.inf
-    pairs = itertools.permutations(compared(within), 2)
+    pairs = itertools.permutations(within.possible, 2)
     return max([1.0, *(subset_ratio(most[s1], least[s2], low, high, high / low) for s1, s2 in pairs)])

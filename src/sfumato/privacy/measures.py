@@ -43,15 +43,13 @@ class Reading:
     """A measured leakage: value ≤ truth ≤ bound, in nats unless the measure says otherwise.
 
     `prior` is the law on inputs that attains the value: the given one, the worst one (possibly a limit point), or None
-    when the measure does not depend on it. `output_law` is the dual law on outputs that proves the bound, if there is
-    one. About a secret, witnesses and priors name secrets, not inputs.
+    when the measure does not depend on it. About a secret, witnesses and priors name secrets, not inputs.
     """
 
     value: float
     bound: float
     prior: Floats | None = None
     witness: Witness = Witness()
-    output_law: Floats | None = None
 
     @property
     def gap(self) -> float:

@@ -13,37 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from sfumato import optimise
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.privacy import dependence, measures
 from sfumato.privacy.beliefs import LIP, PML, BayesLeakage, MaximalLeakage, PointwiseLeakage
-from sfumato.privacy.dependence import (
-    Arimoto,
-    Contraction,
-    Leakage,
-    MaximalAlphaLeakage,
-    MaximalCorrelation,
-    Shannon,
-    Sibson,
-    TotalVariation,
-    WorstInputLeakage,
-    nothing_leaks,
-)
 from sfumato.privacy.ldp import LDP, RLDP, RenyiLDP, pairwise, widest
-from sfumato.privacy.measures import (
-    GAP,
-    Live,
-    Measure,
-    OverviewLine,
-    Reading,
-    as_channel,
-    as_prior,
-    lines_of,
-    listed,
-    live,
-    seen_from_secret,
-)
+from sfumato.privacy.measures import Live, Measure, OverviewLine, Reading
 from sfumato.uncertainty import UncertaintySet
 
 
@@ -62,11 +40,11 @@ def leakage_map(
     alphas: Sequence[float],
     betas: Sequence[float],
     *,
-    gap: float = GAP,
+    gap: float = measures.GAP,
     workers: int = 1,
 ) -> LeakageMap:
     """The whole grid. Rows share the Rényi divergences of β ≥ α, and each β starts from its neighbour's solution."""
-    seen = live(channel, None)
+    seen = measures.live(channel, None)
     columns = np.asarray(betas, dtype=np.float64)
     order = np.argsort(columns)
     levels = np.array([widest(pairwise(seen.q, beta))[0] for beta in columns])
@@ -86,20 +64,19 @@ def _row(
     seen: Live, betas: Floats, order: npt.NDArray[np.intp], widest: Floats, gap: float, alpha: float
 ) -> tuple[Floats, Floats]:
     """One α: closed forms where there are, a chain of warm starts from large β to small where there are none."""
-    from sfumato.optimise.saddle import Orders, worst_reference
-
     values, bounds = np.empty(betas.size), np.empty(betas.size)
     crowd: Floats | None = None
-    plain = nothing_leaks(seen.q) or np.isinf(alpha) or bool((seen.q == 0).any())
+    plain = dependence.nothing_leaks(seen.q) or np.isinf(alpha) or bool((seen.q == 0).any())
     for j in order[::-1]:
         beta = float(betas[j])
         if 1 < alpha <= beta < np.inf and not plain:
             values[j] = bounds[j] = alpha * (beta - 1) / ((alpha - 1) * beta) * widest[j]
         elif not 1 < beta < alpha or plain:
-            reading = Leakage(alpha, beta, gap).of(seen.q)
+            reading = dependence.Leakage(alpha, beta, gap).of(seen.q)
             values[j], bounds[j] = reading.value, reading.bound
         else:
-            winner = worst_reference(seen.q, Orders(alpha, (alpha - beta) / (beta * (alpha - 1))), gap, crowd)
+            orders = optimise.Orders(alpha, (alpha - beta) / (beta * (alpha - 1)))
+            winner = optimise.worst_reference(seen.q, orders, gap, crowd)
             crowd = winner.crowd
             values[j], bounds[j] = winner.saddle.value, winner.saddle.bound
     return values, bounds
@@ -122,7 +99,7 @@ def about_one_person(measure: Measure, channel: npt.ArrayLike, sizes: tuple[int,
     most exp((α−1)β/α · L_{α,β}(X_i → Y | x_{−i})), and so has the ratio of the sums; putting all mass on the worst
     x_{−i} attains it. α = β gives Rényi DP, α = β = ∞ DP, between databases that differ in one record.
     """
-    q = as_channel(channel)
+    q = measures.as_channel(channel)
     if prod(sizes) != q.shape[1]:
         raise InputError(f"sizes {sizes} make {prod(sizes)} databases, the channel has {q.shape[1]} inputs.")
     cube = q.reshape(q.shape[0], *sizes)
@@ -138,9 +115,10 @@ def about_one_person(measure: Measure, channel: npt.ArrayLike, sizes: tuple[int,
 
 
 MEASURES: tuple[Measure, ...] = (
-    LDP(), RenyiLDP(5.0), RenyiLDP(2.0), RenyiLDP(1.0), Leakage(5.0, 2.0), WorstInputLeakage(2.0), MaximalLeakage(),
-    MaximalAlphaLeakage(2.0), PointwiseLeakage(), LIP(), BayesLeakage(), Sibson(2.0), Arimoto(2.0), Shannon(),
-    TotalVariation(), Contraction(), MaximalCorrelation(),
+    LDP(), RenyiLDP(5.0), RenyiLDP(2.0), RenyiLDP(1.0), dependence.Leakage(5.0, 2.0), dependence.WorstInputLeakage(2.0),
+    MaximalLeakage(), dependence.MaximalAlphaLeakage(2.0), PointwiseLeakage(), LIP(), BayesLeakage(),
+    dependence.Sibson(2.0), dependence.Arimoto(2.0), dependence.Shannon(), dependence.TotalVariation(),
+    dependence.Contraction(), dependence.MaximalCorrelation(),
 )
 
 
@@ -169,14 +147,14 @@ def overview(mechanism: Mechanism, joint: Joint | None = None) -> Overview:
         channels = _channels(mechanism, joint)
     except InputError as error:
         return Overview((), levels, {}, (str(error),))
-    lines = [line for about, (q, p) in channels.items() for line in lines_of(MEASURES, about, q, p)]
+    lines = [line for about, (q, p) in channels.items() for line in measures.lines_of(MEASURES, about, q, p)]
     return Overview(tuple(lines), levels, {about: lattice(q, p) for about, (q, p) in channels.items()})
 
 
 def map_of(mechanism: Mechanism, points: int = 25, *, workers: int = 1) -> LeakageMap:
     """The (α, β) map of a mechanism at orders 1/(1 − t), t evenly spaced from 0 to 1."""
     orders = spaced(points)
-    return leakage_map(listed(mechanism), orders, orders, workers=workers)
+    return leakage_map(measures.listed(mechanism), orders, orders, workers=workers)
 
 
 def spaced(points: int) -> list[float]:
@@ -189,12 +167,12 @@ def spaced(points: int) -> list[float]:
 
 
 def _channels(mechanism: Mechanism, joint: Joint | None) -> dict[str, tuple[Floats, Floats | None]]:
-    q = listed(mechanism)
+    q = measures.listed(mechanism)
     out: dict[str, tuple[Floats, Floats | None]] = {
         "record": (q, None if joint is None else mechanism.input_law(joint))
     }
     if joint is not None and joint.secret.size > 1:
-        seen, secret = seen_from_secret(mechanism, joint, q)
+        seen, secret = measures.seen_from_secret(mechanism, joint, q)
         kept = secret > 0
         out["secret"] = (seen[:, kept], secret[kept])
     return out
@@ -205,30 +183,30 @@ def _channels(mechanism: Mechanism, joint: Joint | None) -> dict[str, tuple[Floa
 
 Values = Mapping[str, float]
 AT_PRIOR: dict[str, Measure] = {
-    "I": Shannon(),
-    "I_2": Sibson(2.0),
-    "I_5": Sibson(5.0),
-    "A_2": Arimoto(2.0),
+    "I": dependence.Shannon(),
+    "I_2": dependence.Sibson(2.0),
+    "I_5": dependence.Sibson(5.0),
+    "A_2": dependence.Arimoto(2.0),
     "bayes": BayesLeakage(),
     "pml": PointwiseLeakage(),
     "lip": LIP(),
-    "tv": TotalVariation(),
-    "rho": MaximalCorrelation(),
+    "tv": dependence.TotalVariation(),
+    "rho": dependence.MaximalCorrelation(),
 }
 WORST: dict[str, Measure] = {
-    "capacity": Shannon(),
-    "L_2": MaximalAlphaLeakage(2.0),
-    "L_5": MaximalAlphaLeakage(5.0),
+    "capacity": dependence.Shannon(),
+    "L_2": dependence.MaximalAlphaLeakage(2.0),
+    "L_5": dependence.MaximalAlphaLeakage(5.0),
     "maxl": MaximalLeakage(),
-    "L_inf_2": WorstInputLeakage(2.0),
-    "L_5_2": Leakage(5.0, 2.0),
-    "L_5_3": Leakage(5.0, 3.0),
+    "L_inf_2": dependence.WorstInputLeakage(2.0),
+    "L_5_2": dependence.Leakage(5.0, 2.0),
+    "L_5_3": dependence.Leakage(5.0, 3.0),
     "kl": RenyiLDP(1.0),
     "rdp_2": RenyiLDP(2.0),
     "rdp_5": RenyiLDP(5.0),
     "ldp": LDP(),
-    "dobrushin": Contraction(),
-    "rho*": MaximalCorrelation(),
+    "dobrushin": dependence.Contraction(),
+    "rho*": dependence.MaximalCorrelation(),
 }
 
 
@@ -328,9 +306,9 @@ def lattice(channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Latti
     >>> all(left <= right + 1e-9 for _, left, right in found.sides)
     True
     """
-    q = as_channel(channel)
-    p = np.full(q.shape[1], 1 / q.shape[1]) if prior is None else as_prior(prior, q.shape[1])
-    seen = live(q, p)
+    q = measures.as_channel(channel)
+    p = np.full(q.shape[1], 1 / q.shape[1]) if prior is None else measures.as_prior(prior, q.shape[1])
+    seen = measures.live(q, p)
     readings = {key: measure.of(seen.q, seen.p) for key, measure in AT_PRIOR.items()}
     readings |= {key: measure.of(seen.q) for key, measure in WORST.items()}
     names = {key: f"{m.name}, at the prior" for key, m in AT_PRIOR.items()}

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sfumato.mechanism.file import MechanismRecord
 
 Progress = Callable[[int], None]  # told the number of rows drawn so far
-C = TypeVar("C")
 Target = Where | str | os.PathLike[str] | None  # where rows go; None: to a program
 
 

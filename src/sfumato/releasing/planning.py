@@ -35,7 +35,7 @@ from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
-    from sfumato.designers.base import Design
+    from sfumato.designers.base import Design, Options
     from sfumato.sources.source import TableLike
 
 MANY_LABELS = 100  # labels; when half of the rows have one of their own, the column is no category
@@ -284,7 +284,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
     """The design over the set around the counts, with its second promise."""
     joint = basis.within.joint
-    options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
+    options: Options = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
     second = {"at_most": wishes.at_most, "releases": wishes.releases, "budget": wishes.planned}
     options |= {name: x for name, x in second.items() if x is not None}
     if wishes.aim is not None:

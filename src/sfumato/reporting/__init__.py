@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from sfumato.reporting.comparison_page import advice, comparison_page, error_picture, kept_picture
     from sfumato.reporting.facts import facts_of
     from sfumato.reporting.figures import Facts, consequences, placed, witnessed
+    from sfumato.reporting.measuring import measured
     from sfumato.reporting.pages import page, private_path, private_report, public_report, write_reports
     from sfumato.reporting.words import document_of, lines_of
+    from sfumato.reporting.workers import answers
 
 __all__ = on_demand(__name__)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from sfumato.designers.base import REGISTERED, SHARING, keywords_of
+from sfumato import reporting, sources
+from sfumato.designers.base import Options
+from sfumato.designers.choose import REGISTERED, SHARING, keywords_of
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
 from sfumato.joint import Joint
 from sfumato.reporting.comparison import Comparison, FigureCache, Missing, Point, cache_folder, digest
+from sfumato.uncertainty import ChiSquareBall, UncertaintySet
+from sfumato.uncertainty.sets import is_set
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------
 
 
 POINTS = 12
+Names = str | Iterable[str]  # of columns
+Levels = str | float | Sequence[float]  # of ε, or a grid of them in words
 MOST = 200  # levels in one comparison
 
 
-def levels(epsilon: str | float | Sequence[float], points: int = POINTS) -> tuple[float, ...]:
+def levels(epsilon: Levels, points: int = POINTS) -> tuple[float, ...]:
     """ε as a grid: '0.1:4' (equal ratios between the ends), '0.5,1,2', a number or numbers; increasing, each once.
 
     >>> levels("0.5:2", 3)
@@ -68,8 +74,8 @@ class Entrant:
     """How a name is designed for a comparison, and what its value means."""
 
     designer: str
-    options: dict[str, Any] = field(default_factory=dict)
-    along: dict[str, Any] = field(default_factory=dict)  # more of them, where its levels share a search
+    options: Options = field(default_factory=dict)
+    along: Options = field(default_factory=dict)  # more of them, where its levels share a search
     known: bool = False  # designed for the counts as they are, so private there and nowhere else
     informs: bool = True  # it maximises I(input; Y), so its bound limits what is kept
     timed: bool = False  # it takes a time limit
@@ -84,11 +90,11 @@ class Entrant:
         return self.designer in SHARING
 
 
-SHOWN = 4e-4  # relative gap between value and bound at which a search ends: a picture shows no more
+PICTURE_GAP = 4e-4  # relative gap between value and bound at which a search ends: a picture shows no more
 # A turn of moves that gains less is the last of a level: of a value, of a variance, of one begun with another's rows.
 ONCE = {"value": 1e-3, "error": 5e-3, "helped": 2e-2}
 _OWN = {
-    "ballopt": Entrant("ballopt", {"gap": SHOWN}, {"once": ONCE["value"]}, timed=True),
+    "ballopt": Entrant("ballopt", {"gap": PICTURE_GAP}, {"once": ONCE["value"]}, timed=True),
     "polyopt": Entrant("polyopt", timed=True, within="ballopt"),
     "precise": Entrant("precise", {}, {"bounded": False, "once": ONCE["error"]},
                        informs=False, timed=True, effort=0.42),
@@ -96,10 +102,10 @@ _OWN = {
                               informs=False, timed=True, after="precise", effort=0.42),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
-    "ldp": Entrant("ldp", {"gap": SHOWN}, timed=True),
+    "ldp": Entrant("ldp", {"gap": PICTURE_GAP}, timed=True),
     "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
     "leakage": Entrant("leakage", informs=False, comparable=False),
-    "lip": Entrant("lip", {"gap": SHOWN}, timed=True, comparable=False),
+    "lip": Entrant("lip", {"gap": PICTURE_GAP}, timed=True, comparable=False),
     "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.08),
     "nr": Entrant("nr", known=True, timed=True, comparable=False),
     "srlip": Entrant("srlip", known=True, timed=True, comparable=False),
@@ -152,13 +158,15 @@ class Subject:
     """The joint, the set's description for the cache (None when it has none), and how the set is made."""
 
     joint: Joint
-    described: dict[str, Any] | None
-    within: Callable[[], Any]
+    described: dict[str, object] | None
+    within: Callable[[], UncertaintySet]
 
 
-def question(source: Any, secret: Any, useful: Any, confidence: float | None, counting: dict[str, Any]) -> Subject:
+def question(
+    source: object, secret: Names | None, useful: Names | None, confidence: float | None, counting: Options
+) -> Subject:
     """From a set, a joint, or a table of people with the names of its columns."""
-    if hasattr(source, "worst") and hasattr(source, "joint"):
+    if is_set(source):
         if confidence is not None or secret is not None or useful is not None or counting:
             raise InputError("an uncertainty set says everything already; leave out confidence=, secret= and useful=.")
         return Subject(source.joint, _described(source), lambda: source)
@@ -168,10 +176,8 @@ def question(source: Any, secret: Any, useful: Any, confidence: float | None, co
         return _ball(source, confidence)
     if secret is None or useful is None:
         raise InputError("say which columns of the table are compared: secret= and useful=.")
-    from sfumato.sources.tabulation import tabulate
-
     path = os.fspath(source) if isinstance(source, os.PathLike) else source
-    return _ball(tabulate(path, secret, useful, **counting), confidence)
+    return _ball(sources.tabulate(path, secret, useful, **counting), confidence)
 
 
 def _ball(joint: Joint, confidence: float | None) -> Subject:
@@ -184,19 +190,15 @@ def _ball(joint: Joint, confidence: float | None) -> Subject:
             "was counted from. Give a set instead, sf.Exactly(joint) or sf.ChiSquareBall(joint, radius=…)."
         )
 
-    def within() -> Any:
-        from sfumato.uncertainty import ChiSquareBall
-
-        return ChiSquareBall(joint, confidence=level)
-
-    return Subject(joint, {"kind": "chi-square-ball", "confidence": level, "calibration": "asymptotic"}, within)
+    described = {"kind": "chi-square-ball", "confidence": level, "calibration": "asymptotic"}
+    return Subject(joint, described, lambda: ChiSquareBall(joint, confidence=level))
 
 
-def _described(within: Any) -> dict[str, Any] | None:
+def _described(within: UncertaintySet) -> dict[str, object] | None:
     """The set's own numbers; None for sets made of functions, which are not cached."""
-    if within.kind == "chi-square-ball" and within.calibration == "asymptotic":
+    if isinstance(within, ChiSquareBall) and within.calibration == "asymptotic":
         return {"kind": within.kind, "confidence": within.confidence, "calibration": within.calibration}
-    out: dict[str, Any] = {"kind": within.kind}
+    out: dict[str, object] = {"kind": within.kind}
     for name in getattr(type(within), "__slots__", ()) or vars(within):
         value = getattr(within, name)
         if isinstance(value, Joint):
@@ -221,7 +223,7 @@ Early = Callable[[Comparison], None]  # what there is to look at so far
 
 
 def compare(
-    source: Any, secret: Any = None, useful: Any = None, *, epsilon: str | float | Sequence[float] = "0.1:4",
+    source: object, secret: Names | None = None, useful: Names | None = None, *, epsilon: Levels = "0.1:4",
     points: int = POINTS, methods: Sequence[str] | None = None, confidence: float | None = None, n: int | None = None,
     time_limit: float | None = SECONDS, workers: int | None = None, cache: bool = True,
     progress: Progress | None = None, at_most: float | None = None, early: Early | None = None, **counting: Any,
@@ -278,7 +280,7 @@ def _limited(point: Point | Missing, found: Found) -> Point | Missing:
 
 
 def curve(
-    source: Any, epsilon: str | float | Sequence[float] = "0.1:4", methods: Sequence[str] | None = None, **options: Any
+    source: object, epsilon: Levels = "0.1:4", methods: Sequence[str] | None = None, **options: Any
 ) -> tuple[Point, ...]:
     """The points of a comparison alone, by method and then by ε; see `compare` for the options."""
     return compare(source, epsilon=epsilon, methods=methods, **options).points
@@ -290,7 +292,7 @@ def _workers(wanted: int | None) -> int:
     return min(os.cpu_count() or 1, 8) if wanted is None else wanted
 
 
-def _keys(asked: Subject, tasks: list[Task], options: dict[str, Any]) -> dict[Task, str]:
+def _keys(asked: Subject, tasks: list[Task], options: Options) -> dict[Task, str]:
     """The names of tasks in the cache, by all that their figures follow from: also the tasks that share a search."""
     beside = {name: [x for x in tasks if (x[0] == name and ENTRANTS[name].shares)
                      or x[0] in (ENTRANTS[name].after, ENTRANTS[name].within)] for name, _ in tasks}
@@ -302,7 +304,7 @@ def _keys(asked: Subject, tasks: list[Task], options: dict[str, Any]) -> dict[Ta
 
 
 def _answered(
-    asked: Subject, tasks: list[Task], options: dict[str, Any], workers: int, cache: bool,
+    asked: Subject, tasks: list[Task], options: Options, workers: int, cache: bool,
     tell: Callable[[Found, Task], None],
 ) -> tuple[Found, bool]:
     """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
@@ -312,11 +314,9 @@ def _answered(
     found = {task: point for task in kept if (point := store.read(key[task])) is not None}
     if len(found) == len(tasks):
         return found, True
-    from sfumato.reporting.workers import answers
-
     helping = {ENTRANTS[method].after for method, e in tasks if (method, e) not in found}
     left = [task for task in tasks if task not in found or task[0] in helping]
-    coming = answers(asked.within(), left, workers, {**options, "beside": tuple(dict(tasks))})
+    coming = reporting.answers(asked.within(), left, workers, {**options, "beside": tuple(dict(tasks))})
     try:
         for task, point, lasting in coming:
             found[task] = point

@@ -9,11 +9,11 @@ import io
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,8 +21,11 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.atomic import write_all
 from sfumato.errors import OutputError
-from sfumato.frames import Framed, tabled, titled
+from sfumato.frames import Framed, Record, plot_tradeoff, tabled, titled
 from sfumato.joint import Joint
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SEALED = 1e-6  # of the entropy: what weights in integers and the margin of a promise cost a mechanism that tells all
 MEAN_SIZE = math.sqrt(2 / math.pi)  # E|N(0, 1)|
@@ -116,7 +119,10 @@ class Missing:
     why: str
 
 
-def record(point: Point | Missing) -> dict[str, Any]:
+Plain = dict[str, Any]  # as JSON has it
+
+
+def record(point: Point | Missing) -> Plain:
     """As JSON has it; ∞ is the string 'inf'."""
     return {k: _plain(v) for k, v in asdict(point).items()}
 
@@ -127,7 +133,7 @@ def _plain(value: Any) -> Any:
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
-def point_of(found: dict[str, Any]) -> Point | Missing:
+def point_of(found: Plain) -> Point | Missing:
     """The point that was recorded; an error when it is none."""
     kind: type[Point | Missing] = Missing if "why" in found else Point
     return msgspec.convert(found, kind, strict=False)  # 'inf' is a number again
@@ -167,7 +173,7 @@ class Comparison(Framed):
         """The points at one ε, by method."""
         return tuple(p for p in self.points if p.epsilon == epsilon)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One flat record for each point and for each that is missing, with the keys of COLUMNS."""
         listed: list[Point | Missing] = [*self.points, *self.missing]
         for p in listed:
@@ -178,10 +184,8 @@ class Comparison(Framed):
             told |= {f"realised_{k}": v for k, v in (told.get("realised") or {}).items()}
             yield {name: told.get(name) for name in COLUMNS}
 
-    def plot(self, of: str = "error", axes: Any = None) -> Any:
+    def plot(self, of: str = "error", axes: Axes | None = None) -> Axes:
         """What each method reaches over ε ('error', 'error_secret', 'error_joint' or 'kept'), as matplotlib's axes."""
-        from sfumato.frames import plot_tradeoff
-
         return plot_tradeoff(self, of, axes)
 
     def __repr__(self) -> str:
@@ -202,7 +206,7 @@ class Comparison(Framed):
             writer.writerow({k: "" if v is None else repr(v) if isinstance(v, float) else v for k, v in row.items()})
         return out.getvalue()
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Plain:
         """Everything as JSON has it."""
         return {
             "secret": list(self.joint.secret.names), "useful": list(self.joint.useful.names),
@@ -230,7 +234,7 @@ def package_mark() -> str:
     return hashlib.sha256(repr(seen).encode()).hexdigest()
 
 
-def digest(content: Mapping[str, Any]) -> str:
+def digest(content: Plain) -> str:
     """The name of what was computed from this content by this version."""
     text = json.dumps({"package": package_mark(), **content}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -264,5 +268,5 @@ class FigureCache:
             write_all({self.folder / name: text.encode()}, replace=True, private=True)
 
 
-def _check(name: str, body: Mapping[str, Any]) -> str:
+def _check(name: str, body: Plain) -> str:
     return hashlib.sha256((name + json.dumps(body, sort_keys=True)).encode()).hexdigest()

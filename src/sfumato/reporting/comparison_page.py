@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from xml.sax.saxutils import escape
 
 from sfumato import privacy
@@ -15,6 +14,7 @@ from sfumato.estimation.estimates import spread_untouched
 from sfumato.frames import digest, embedded, environment, part_of
 from sfumato.reporting.comparing import ENTRANTS, PLAIN
 from sfumato.reporting.comparison import Comparison, Point
+from sfumato.tolerances import ALIKE
 
 # Told apart by most eyes, on light and on dark paper; the ninth curve and on have hollow marks, what is aside is grey.
 COLOURS = (
@@ -201,7 +201,7 @@ def _data(found: Comparison, chosen: tuple[str, ...]) -> str:
     })
 
 
-def _rows(points: tuple[Point, ...], chosen: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(points: tuple[Point, ...], chosen: tuple[str, ...]) -> list[dict[str, object]]:
     """The table: recommended ones first, then the others by what they keep, then other promises."""
 
     def rank(p: Point) -> tuple[bool, int, bool, float]:
@@ -332,8 +332,8 @@ def _scale(low: float, high: float, log: bool, start: float, end: float, *, pad:
     if pad:
         high = max(high, ticks[-1])
         low = min(low, ticks[0])
-    a, b = f(low), f(high)
-    return (lambda v: start + (f(v) - a) / (b - a) * (end - start)), [t for t in ticks if low <= t <= high * (1 + 1e-9)]
+    a, b, most = f(low), f(high), high * (1 + ALIKE)
+    return (lambda v: start + (f(v) - a) / (b - a) * (end - start)), [t for t in ticks if low <= t <= most]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
@@ -345,7 +345,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 def _ticks(low: float, high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     step = next(step * m for m in (1, 2, 2.5, 5, 10) if (high - low) / (step * m) <= 6)
-    return [low + i * step for i in range(math.ceil((high - low) / step - 1e-9) + 1)]
+    return [low + i * step for i in range(math.ceil((high - low) / step - ALIKE) + 1)]
 
 
 def _grid(axes: Axes, x: Scale, y: Scale) -> list[str]:

@@ -137,7 +137,7 @@ def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
 # --- the design of one method at one ε, with every figure that a comparison shows -------------------------------------
 
 
-LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
+LOOK, LEAST_LOOK = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
 
 
 def measured(
@@ -190,7 +190,7 @@ class Asked:
     def look(self, effort: float = 1.0) -> float:
         """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
         shows; the limit, where that is less."""
-        usual = max(LOOK * seconds_of(Task(self.within, 1.0)), LEAST)
+        usual = max(LOOK * seconds_of(Task(self.within, 1.0)), LEAST_LOOK)
         return min(effort * usual, self.time_limit or math.inf)
 
 

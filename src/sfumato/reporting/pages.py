@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
-from sfumato.decimals import BITS, at_most, near, share_at_most
+from sfumato.decimals import BITS, at_most, near, percent, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.frames import digest, embedded, environment, part_of
@@ -18,7 +18,7 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.reporting.facts import Truth, facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import Told, words
-from sfumato.tolerances import NAMED
+from sfumato.tolerances import ALIKE, NAMED
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -130,23 +130,19 @@ def _told(error: float | None) -> float | str | None:
 def _template() -> Template:
     filling = environment(__package__)
     filling.filters.update(
-        percent=percent, number=number, short=short, count=count, points=in_points,
+        percent=shown_share, number=number, short=short, count=count, points=in_points,
         most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )
     return filling.get_template("page.html")
 
 
-def percent(x: float | None) -> str:
+def shown_share(x: float | None) -> str:
     """A share as a percentage that does not break over lines: 0.0312 → 3.1 %."""
     if x is None:
         return "–"
-    shown = 100 * x
-    if shown == 0:
-        return "0\u00a0%"
-    if 0 < shown < 0.01:
-        return "<\u00a00.01\u00a0%"
-    return f"{shown:.2f}\u00a0%" if shown < 1 else f"{shown:.1f}\u00a0%"
+    shown = "< 0.01 %" if 0 < 100 * x < 0.01 else percent(x, 0 if x == 0 else 2 if 100 * x < 1 else 1)
+    return shown.replace(" ", "\u00a0")
 
 
 def most(x: float) -> str:
@@ -185,7 +181,7 @@ def leak(x: float, unit: str) -> str:
     """A measure of leakage: nats, or a share."""
     if math.isinf(x):
         return "unlimited"
-    return f"{x:.4f}" if unit == "nats" else percent(x)
+    return f"{x:.4f}" if unit == "nats" else shown_share(x)
 
 
 def heatcell(x: float) -> str:
@@ -200,13 +196,13 @@ def ticks(curve: Curve) -> list[float]:
     """Levels named on the axis."""
     wide = curve.stops[-1]
     step = next(s for s in (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf) if wide / s <= 8)
-    return [0.0] if math.isinf(step) else [i * step for i in range(int(wide / step + 1e-9) + 1)]
+    return [0.0] if math.isinf(step) else [i * step for i in range(int(wide / step + ALIKE) + 1)]
 
 
 def curve_words(c: Curve) -> str:
     """The picture in words, for those who cannot see it."""
     def share(x: float) -> str:
-        return percent(x / c.whole if c.whole > 0 else 0.0)
+        return shown_share(x / c.whole if c.whole > 0 else 0.0)
 
     text = (
         f"Line chart of the share of information kept against ε. The limit of every mechanism rises from "

@@ -11,11 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
 
-from sfumato.designers.base import REGISTERED
+from sfumato import reporting
+from sfumato.designers.base import Options
+from sfumato.designers.choose import REGISTERED
 from sfumato.processes import answering, receive, send, started
 from sfumato.reporting.comparing import CLOSED, ENTRANTS, Task
 from sfumato.reporting.comparison import Missing, Point
@@ -95,11 +98,12 @@ class Running:
             self.process.kill()
 
 
-Arrivals = queue.Queue[tuple[Running, Any]]  # who answered, and what: a point, what went wrong, or None at its end
+Arrivals = queue.Queue[tuple[Running, Point | Missing | tuple[str, str] | None]]
+"""Who answered, and what: a point, what went wrong, or None at its end."""
 
 
 def answers(
-    within: UncertaintySet, tasks: Sequence[Task], workers: int, options: dict[str, Any]
+    within: UncertaintySet, tasks: Sequence[Task], workers: int, options: Options
 ) -> Iterator[Answer]:
     """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes.
 
@@ -116,13 +120,11 @@ def answers(
         yield from _together(first, there, closed, own, workers, within, options)
 
 
-def _here(within: UncertaintySet, strands: Sequence[Strand], options: dict[str, Any]) -> Iterator[Answer]:
-    from sfumato.reporting.measuring import measured
-
+def _here(within: UncertaintySet, strands: Sequence[Strand], options: Options) -> Iterator[Answer]:
     waiting = list(reversed(strands))
     while waiting:
         strand = waiting.pop()
-        for task, point in zip(tasks_of(strand), measured(within, strand, **options), strict=True):
+        for task, point in zip(tasks_of(strand), reporting.measured(within, strand, **options), strict=True):
             yield task, point, True
             yield from _implied(point, waiting, within)
 
@@ -156,7 +158,7 @@ def tasks_of(strand: Strand) -> list[Task]:
     return [(method, epsilon) for method, epsilons in strand for epsilon in epsilons]
 
 
-def _portable(content: Any) -> bytes | None:
+def _portable(content: object) -> bytes | None:
     """As bytes, or None for sets made of functions, which only this process can call."""
     try:
         return pickle.dumps(content)
@@ -166,7 +168,7 @@ def _portable(content: Any) -> bytes | None:
 
 def _together(
     first: bytes, strands: list[Strand], closed: list[Strand], own: list[Strand], workers: int, within: UncertaintySet,
-    options: dict[str, Any],
+    options: Options,
 ) -> Iterator[Answer]:
     """Processes for the strands, the closed forms here while they begin, and what only this process can make."""
     arrived: Arrivals = queue.Queue()
@@ -224,7 +226,7 @@ def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: Arriv
     return fresh
 
 
-def _failed(task: Task, answer: Any) -> Answer:
+def _failed(task: Task, answer: tuple[str, str] | None) -> Answer:
     if answer is None:
         return task, Missing(*task, "its process ended without an answer (too little memory?)"), False
     name, where = answer
@@ -240,23 +242,19 @@ def main() -> None:
     """Load, and answer tasks until there are no more."""
     tasks, out = sys.stdin.buffer, answering()
     within, options = receive(tasks)
-    from sfumato.reporting.measuring import measured
-
     while True:
         try:
             strand = receive(tasks)
         except EOFError:
             return
         try:
-            for point in measured(within, strand, **options):
+            for point in reporting.measured(within, strand, **options):
                 send(out, point)
         except Exception as error:  # the parent says that it is a bug; the text may quote values of private rows
             send(out, (type(error).__name__, _place(error)))
 
 
 def _place(error: BaseException) -> str:
-    import traceback
-
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.path.basename(last.filename)}, line {last.lineno}"
 

@@ -20,6 +20,7 @@ from sfumato.mechanism import Tabular
 from sfumato.privacy.overview import LeakageMap, map_of
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import Line, curves, order_picture, verdict, write_csv, written
+from sfumato.tolerances import ALIKE, SLIP
 from sfumato.uncertainty import Exactly
 
 
@@ -74,7 +75,7 @@ def fig3(out: Path, *, full: bool) -> str:
     remark = found.written(out, "001-fig3")
     lip, ldp, half = (found.mean(name, 3) for name in ("lip", "ldp", "ldp/2"))
     quick, slow = (float(found.mean(name, 6)[0]) for name in ("lip", "ldp"))
-    ordered = bool(np.all(lip >= ldp - 1e-9) and np.all(ldp >= half - 1e-9))
+    ordered = bool(np.all(lip >= ldp - ALIKE) and np.all(ldp >= half - ALIKE))
     text = (
         f"LIP keeps {lip[0]:.4f} and LDP {ldp[0]:.4f} nats at ε = 0.5 (LIP ≥ LDP: {ordered}); "
         f"mean seconds {quick:.4f} and {slow:.4f} (printed {printed['lip']} and {printed['ldp']:g}); ε/2-LDP lies "
@@ -219,7 +220,7 @@ def fig8(out: Path, *, full: bool) -> str:
         told.append((" × ".join(case), float(higher.mean()), float((higher == better).mean())))
     panels = curves({(f"{r[0]}, {r[1]}", r[2], r[3]): r[4] for r in rows}, "ε (LIP)", "α")
     remark = written(out, "001-fig8", ("secret", "useful", "method", "epsilon", "alpha", "value"), rows, panels)
-    monotone = all(np.all(np.diff(y) >= -1e-12) for *_, series in panels for _, y in series.values())
+    monotone = all(np.all(np.diff(y) >= -SLIP) for *_, series in panels for _, y in series.values())
     text = "; ".join(
         f"{name}: α_GRR > α_CR at {share:.0%} of ε, the larger α has the larger utility at {agree:.0%}"
         for name, share, agree in told

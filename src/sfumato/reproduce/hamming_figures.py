@@ -13,12 +13,13 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers import design, least_epsilon, least_leakage
 from sfumato.joint import Joint
-from sfumato.libraries import scipy
 from sfumato.optimise.loss.least_loss import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv, written
+from sfumato.tolerances import ALIKE
 from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.uncertainty.polytope import least_cost
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,10 +63,8 @@ def printed(p: Floats, budget: float) -> float:
             np.hstack([np.eye(k), -np.ones((k, 1))]), np.append(np.ones(k), 1.0 - k)[None],
             np.hstack([p[:, :k], np.full((len(p), 1), -room)]),
         ])
-        first = np.eye(k + 1)[:1]
-        found = scipy.optimize.linprog(cost, rows, np.zeros(len(rows)), first, [1.0], bounds=(0, None), method="highs")
-        if found.status == 0:
-            best = min(best, math.log(max(1.0, found.fun)))
+        if (x := least_cost(cost, rows, np.zeros(len(rows)), np.eye(k + 1)[:1], [1.0]).x) is not None:
+            best = min(best, math.log(max(1.0, float(cost @ x))))
     return best
 
 
@@ -95,7 +94,7 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
 
 def _ordered(curves: dict[str, list[float]]) -> bool:
     chain = [np.array(curves[k]) for k in ("Class II", "Class III:a", "Class III:b", "Class III:c", "Class I")]
-    return all(bool((a <= b + 1e-9).all()) for a, b in itertools.pairwise(chain))
+    return all(bool((a <= b + ALIKE).all()) for a, b in itertools.pairwise(chain))
 
 
 def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:
@@ -105,7 +104,7 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     told = [x.information for x in found]
     gap = max(x.gap for x in found)
     second = np.diff(np.interp(np.linspace(budgets[0], budgets[-1], 41), budgets, told), 2)
-    below = all(a <= b + 1e-9 for a, b in zip(told, dp, strict=True))
+    below = all(a <= b + ALIKE for a, b in zip(told, dp, strict=True))
     text = (
         f"Mutual information is convex in D up to {max(0.0, -float(second.min())):.1e}; "
         f"its proved gap is at most {gap:.1e} nats."

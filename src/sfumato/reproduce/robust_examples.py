@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
 from sfumato.designers import Design, design
-from sfumato.designers.base import Task
+from sfumato.designers.base import Options, Task
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir, total_variation
 from sfumato.joint import Joint
@@ -39,7 +38,7 @@ CLOSED = ("srr", "ir", "ir (tight)", "grr")
 SEARCHED = ("polyopt", "ballopt", "nr")
 METHODS = CLOSED + SEARCHED
 ROBUST = ("srr", "ir", "ir (tight)", "polyopt", "ballopt")  # promise ε for every P in F
-_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+_OPTIONS: dict[str, tuple[str, Options]] = {
     "ir": ("ir", {"rule": "paper"}), "ir (tight)": ("ir", {"rule": "tight"}),
     "grr": ("grr", {"notion": "ldp"}),  # the paper's GRR is LDP about the whole record
 }
@@ -48,7 +47,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 def made(name: str, ball: ChiSquareBall, epsilon: float, seconds: float | None = None) -> Design:
     """The sealed and certified design of a method; `seconds` limits those that search."""
     method, options = _OPTIONS.get(name, (name, {}))
-    limit: dict[str, Any] = {"time_limit": seconds} if seconds is not None and name in SEARCHED else {}
+    limit: Options = {"time_limit": seconds} if seconds is not None and name in SEARCHED else {}
     return design(ball, epsilon, method, **options, **limit)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sfumato.sources.file_formats import file_source
     from sfumato.sources.places import Place, Where, located, opened
     from sfumato.sources.source import RowSource, Source, open_source
-    from sfumato.sources.tabulation import counted
+    from sfumato.sources.tabulation import counted, tabulate
     from sfumato.sources.values import encode_column
 
 __all__ = on_demand(__name__)

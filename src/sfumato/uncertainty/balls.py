@@ -35,6 +35,10 @@ class SharedRadius(FromPairs):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def possible(self) -> Ints:
+        return np.flatnonzero((self.joint.p_secret > 0) | (self.budget > 0))
+
     def radius_of(self) -> Floats:
         """B_s, the radius of the conditionals given each s [000, Thm 1, (23) corrected].
 

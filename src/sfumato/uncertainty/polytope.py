@@ -60,7 +60,6 @@ class Polytope(FromPairs):
 
     @property
     def possible(self) -> Ints:
-        """The secrets that some member lets occur."""
         if self.vertices is not None:
             return np.flatnonzero(self.vertices.sum(2).max(0) > 0)
         most = [self.support(np.eye(self.joint.shape[0])[:, [s]] * np.ones(self.joint.shape)).value
@@ -170,12 +169,28 @@ def _checked_inequalities(given: tuple[npt.ArrayLike, npt.ArrayLike], shape: tup
     return a, b
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastCost:
+    """x ≥ 0 of least cost, or whether there is none."""
+
+    x: Floats | None
+    empty: bool  # no x satisfies the limits; where there is neither, the programme has no end or the solver failed
+
+
+def least_cost(
+    cost: Floats, above: Floats, limits: Floats, equal: Floats | None = None, to: Sequence[float] | None = None
+) -> LeastCost:
+    """The x ≥ 0 with above·x ≤ limits and equal·x = to that costs least."""
+    found = scipy.optimize.linprog(cost, above, limits, equal, to, method="highs")
+    return LeastCost(np.asarray(found.x) if found.status == 0 else None, found.status == 2)
+
+
 def _solved(cost: Floats, a: Floats, b: Floats, equal: Floats, to: Sequence[float]) -> Floats | None:
-    """x ≥ 0 of least cost with a·x ≤ b and equal·x = to, or None where there is none."""
-    found = scipy.optimize.linprog(cost, a, b, equal, to, method="highs")
-    if not found.success and found.status != 2:
-        raise InputError(f"the linear programme over the polytope failed: {found.message}.")
-    return np.asarray(found.x) if found.success else None
+    """The same, or None where there is none: what a solver fails at says nothing about the set."""
+    found = least_cost(cost, a, b, equal, to)
+    if found.x is None and not found.empty:
+        raise InputError("the linear programme over the polytope failed.")
+    return found.x
 
 
 def _linear(polytope: Polytope, c: Floats) -> Extreme | None:

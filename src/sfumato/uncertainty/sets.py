@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
@@ -52,23 +52,31 @@ class Pairs:
         return self.ratio, self.first, self.second, self.mu, self.m
 
 
-class UncertaintySet(Protocol):
+class WorstPairs(Protocol):
+    """What a search asks of a set: its worst cases for two secrets at a time."""
+
+    @property
+    def joint(self) -> Joint:
+        """The estimate P̂ it surrounds, with the labels."""
+
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = ...) -> Pairs:
+        """`ratios` with conditionals that attain them; a looser `close` may name pairs that are not quite the worst."""
+
+
+class UncertaintySet(WorstPairs, Protocol):
     """A set F of joint distributions of (S, U), known by its worst cases."""
 
     kind: ClassVar[str]
 
     @property
-    def joint(self) -> Joint:
-        """The estimate P̂ it surrounds, with the labels."""
+    def possible(self) -> Ints:
+        """The secrets that some member lets occur: those that privacy compares."""
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         """Greatest P(y|s1) / P(y|s2) over P in F for the row Q(y|·) as [s, u]."""
 
     def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         """`worst` for many pairs at once: first[i, u] for secret s1[i] against second[i, u] for s2[i]."""
-
-    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = ...) -> Pairs:
-        """`ratios` with conditionals that attain them; a looser `close` may name pairs that are not quite the worst."""
 
     def spikes(self) -> tuple[Floats, Floats]:
         """Least and greatest P(u|s) over F, as two tables [s, u]."""
@@ -83,10 +91,19 @@ class UncertaintySet(Protocol):
         """max ⟨c, P⟩ over P in F."""
 
 
+def is_set(given: object) -> TypeGuard[UncertaintySet]:
+    """Whether something is a set of distributions, where people may give other things too."""
+    return hasattr(given, "worst") and hasattr(given, "joint")
+
+
 class FromPairs:
     """What follows, for a set, from its worst pairs and from its ranges of one secret."""
 
     __slots__ = ()
+
+    @property
+    def possible(self: UncertaintySet) -> Ints:
+        return np.arange(self.joint.secret.size)
 
     def worst(self: UncertaintySet, row: Floats, s1: int, s2: int) -> Worst:
         pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
@@ -116,14 +133,24 @@ def quotient(top: Real, bottom: Real) -> Floats:
 
 def best_pairs(top: Floats, bottom: Floats) -> Floats:
     """For each column the greatest top[i] / bottom[j] over i ≠ j."""
-    i, j = np.argmax(top, 0), np.argmin(bottom, 0)
-    columns = np.arange(top.shape[1])
-    direct = quotient(top[i, columns], bottom[j, columns])
-    other_top, other_bottom = top.copy(), bottom.copy()
-    other_top[i, columns], other_bottom[j, columns] = -np.inf, np.inf
-    i2, j2 = other_top.max(0), other_bottom.min(0)
-    crossed = np.maximum(quotient(i2, bottom[j, columns]), quotient(top[i, columns], j2))
-    return np.where(i == j, crossed, direct)
+    return greatest_of_pairs(top, bottom, quotient)
+
+
+def greatest_gap(high: Floats, low: Floats, factor: float | Floats) -> Floats:
+    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
+
+    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
+    """
+    return greatest_of_pairs(high, low, lambda first, second: first - factor * second)
+
+
+def greatest_of_pairs(top: Floats, bottom: Floats, of: Callable[[Floats, Floats], Floats]) -> Floats:
+    """For each column the greatest of(top[i], bottom[j]) over i ≠ j, which grows with the first and falls with the
+    second: at the greatest and the least, or with the next to one of them where both are in one place."""
+    i, j, columns = np.argmax(top, 0), np.argmin(bottom, 0), np.arange(top.shape[1])
+    high, low, others, rest = top[i, columns], bottom[j, columns], top.copy(), bottom.copy()
+    others[i, columns], rest[j, columns] = -np.inf, np.inf
+    return np.where(i == j, np.maximum(of(others.max(0), low), of(high, rest.min(0))), of(high, low))
 
 
 def worst_first(bounds: Floats, found: Callable[[], float]) -> Iterator[Ints]:
@@ -172,6 +199,10 @@ class Exactly(FromPairs):
     def __post_init__(self) -> None:
         checked_joint(self.joint, "a known distribution")
 
+    @property
+    def possible(self) -> Ints:
+        return np.flatnonzero(self.joint.p_secret > 0)
+
     def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         q = self.joint.useful_given_secret
         return quotient((first * q[s1]).sum(-1), (second * q[s2]).sum(-1))
@@ -215,10 +246,6 @@ class Custom(FromPairs):
     trusted: bool = False
     name: str = "custom"
     kind: ClassVar[str] = "custom"
-
-    @property
-    def possible(self) -> Ints:
-        return np.arange(self.joint.secret.size)
 
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.between is None:

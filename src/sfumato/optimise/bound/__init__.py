@@ -7,22 +7,24 @@ secrets share the slack in one way. Each is proved for all rows by weak duality 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, canonical, entropy
+from sfumato.joint import entropy
+from sfumato.optimise.arrays import Floats, canonical
 from sfumato.optimise.bound.prices import STRAND
 from sfumato.optimise.bound.routes import ChainRule, Split, two_values
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import best_cover
 from sfumato.uncertainty.balls import SharedRadius
+from sfumato.uncertainty.sets import WorstPairs
 
 __all__ = ["Bound", "about_secret", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
-FITTED, FIRST = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
+FITTED, MOST_PROMISING = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Route(Protocol):
 
 
 def bound(
-    p: Floats, within: Any, epsilon: float, *, value: float = -np.inf, gap: float = 0.0, budget: Budget = FREE
+    p: Floats, within: WorstPairs, epsilon: float, *, value: float = -np.inf, gap: float = 0.0, budget: Budget = FREE
 ) -> Bound:
     """The least of what the routes prove for ε-privacy over an uncertainty set that contains P̂ = p[s, u].
 
@@ -54,39 +56,57 @@ def bound(
     live = p[p.sum(axis=1) > 0]
     live = live[:, live.sum(axis=0) > 0] / live.sum()
     live = live[np.ix_(*canonical(live))]
-    about, found, begun = about_secret(live.sum(axis=1), epsilon), dict[str, float](), dict[str, Route]()
-
-    def keep(name: str, proved: float) -> None:
-        if np.isfinite(proved):
-            found[name] = float(proved + ALLOWANCE * (1.0 + abs(proved)))
-
-    def go_on(name: str) -> bool:
-        least = min(found.values())
-        budget.tell(f"bound: {name}", value, least)
-        return not (budget.over or (np.isfinite(value) and least - value <= gap * abs(value)))
-
-    keep("point", entropy(live.ravel()) - entropy(live.sum(axis=1)) + about)
+    about, found = about_secret(live.sum(axis=1), epsilon), _Proved(value, gap, budget)
+    found.keep("point", entropy(live.ravel()) - entropy(live.sum(axis=1)) + about)
     with suppress(KeyboardInterrupt):  # what is proved so far is proved
         if isinstance(within, SharedRadius) and within.budget > 0.0 and min(live.shape) > 1 and epsilon < HIGH:
-            epsilon = max(epsilon, LOW)
-            if go_on("two values"):
-                keep("two values", two_values(live, within, epsilon, budget))
-            if go_on("chain"):
-                begun["chain"] = ChainRule(live, within, epsilon, about, budget.part(FITTED))
-            if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and go_on("split"):
-                begun["split"] = Split(live, within, epsilon, budget.part(FITTED))
-        for name in sorted(begun, key=lambda x: begun[x].promised):
-            if begun[name].promised < min(found.values()) and go_on(name):
-                keep(name, begun[name].proved(budget.part(FIRST if len(found) < 2 else 1.0)))
-    best = min(found, key=lambda name: found[name])
-    return Bound(found[best], best, found)
+            _over_ball(live, within, max(epsilon, LOW), about, found)
+    best = min(found.routes, key=lambda name: found.routes[name])
+    return Bound(found.routes[best], best, found.routes)
+
+
+@dataclass(slots=True, eq=False)
+class _Proved:
+    """What the routes have proved so far, and whether another one is worth its time."""
+
+    value: float
+    gap: float
+    budget: Budget
+    routes: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def least(self) -> float:
+        return min(self.routes.values())
+
+    def keep(self, name: str, proved: float) -> None:
+        if np.isfinite(proved):
+            self.routes[name] = float(proved + ALLOWANCE * (1.0 + abs(proved)))
+
+    def go_on(self, name: str) -> bool:
+        self.budget.tell(f"bound: {name}", self.value, self.least)
+        near = np.isfinite(self.value) and self.least - self.value <= self.gap * abs(self.value)
+        return not (self.budget.over or near)
+
+
+def _over_ball(live: Floats, ball: SharedRadius, epsilon: float, about: float, found: _Proved) -> None:
+    """The routes that are for balls: prices of each first, then the proof that promises most."""
+    budget, begun = found.budget, dict[str, Route]()
+    if found.go_on("two values"):
+        found.keep("two values", two_values(live, ball, epsilon, budget))
+    if found.go_on("chain"):
+        begun["chain"] = ChainRule(live, ball, epsilon, about, budget.part(FITTED))
+    if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and found.go_on("split"):
+        begun["split"] = Split(live, ball, epsilon, budget.part(FITTED))
+    for name, route in sorted(begun.items(), key=lambda x: x[1].promised):
+        if route.promised < found.least and found.go_on(name):
+            found.keep(name, route.proved(budget.part(MOST_PROMISING if len(found.routes) < 2 else 1.0)))
 
 
 # --- max I(S;Y) over ε-LDP channels from S ----------------------------------------------------------------------------
 
 
-LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
-PARTS = 9  # of the divisible mass for which prices are sought
+LISTED_SECRETS = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
+MASS_PARTS = 9  # of the divisible mass for which prices are sought
 LOW, HIGH = 1e-3, 30.0  # levels with safe floats: outside them the closed forms are exact to 1e-7
 
 
@@ -106,9 +126,9 @@ def _priced(shares: Floats, E: float) -> float:
     Secrets beyond the commonest are one mass of which any part x is at E (docs/robust.md, section 14). At given prices
     what a row is worth, α/z + β − log z, is greatest at z = −α. The prices are those of the best mixture with a few x.
     """
-    few, rest, rise = shares[:LISTED], float(shares[LISTED:].sum()), E * float(np.log(E))
+    few, rest, rise = shares[:LISTED_SECRETS], float(shares[LISTED_SECRETS:].sum()), E * float(np.log(E))
     sets = (np.arange(1 << len(few))[:, None] >> np.arange(len(few)) & 1).astype(float)
-    part = np.linspace(0.0, 1.0, PARTS if rest > 0.0 else 1)
+    part = np.linspace(0.0, 1.0, MASS_PARTS if rest > 0.0 else 1)
     mass, held = np.append(few, rest)[: len(few) + (rest > 0.0)], sets @ few
     heights = np.ones((len(sets), len(part), len(mass)))
     heights[:, :, : len(few)] += (E - 1.0) * sets[:, None, :]

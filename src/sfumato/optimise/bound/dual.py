@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.budget import spend
 
 if TYPE_CHECKING:
     from sfumato.optimise.bound.prices import Block
 
-NODES = 32  # at which the scalar functions are known, and as many around the best one, where the bound is proved
+DUAL_NODES = 32  # at which the scalar functions are known, and as many around the best one, where the bound is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
-STEPS = 14  # of the search for multipliers, any of which are valid
+DUAL_STEPS = 14  # of the search for multipliers, any of which are valid
 WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
-WIDE = 2.0  # where multipliers may be at first, in units that suit them
+WIDE_AT_FIRST = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
-LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
+LEAST_X = 0.0025  # of x: below it h is replaced by its value there, which is larger
 CENTRED = 5  # steps of Newton's method to a centre, which need not be exact
 SIGN = np.array([1.0, -1.0])  # of the two sides, M first
 
@@ -81,7 +81,7 @@ class PricingDual:
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
-        spend(16, items.low.size * NODES)
+        spend(16, items.low.size * DUAL_NODES)
         level = asked.level[items.query]
         low, high, self.mean = items.low, items.high, items.mean
         for side, sign in enumerate(SIGN):
@@ -102,7 +102,7 @@ class PricingDual:
     def _far_end(self, at: Ints, side: int, w: Floats) -> tuple[Floats, Floats]:
         """H of a side at places [item, u, node] and its slope there."""
         slope, rho = (a[at, side][:, None, None] for a in (-SIGN * self.items.kappa, self.items.rho))
-        x = np.maximum(1.0 + slope * (w - self.level[at, side][:, None, None]), LEAST)
+        x = np.maximum(1.0 + slope * (w - self.level[at, side][:, None, None]), LEAST_X)
         power = 1.0 / np.sqrt(x) if self.order == 0.5 else x ** (self.order - 1.0)
         steep = power * (1.0 + rho * self.order + rho * (1.0 - self.order) / x)
         return curve(x, self.order) + rho * (x - 1.0) * power, slope * steep
@@ -111,11 +111,11 @@ class PricingDual:
         """The dual at multipliers, with scalar maxima over all w and not only over nodes."""
         spend(12, self.w.size)
         eta = x[:, 2] - (x[:, :2] * self.tilt).sum(1)
-        peaks, index = self._peaks(self.w, x, y, eta), np.arange(NODES - 1)
-        at = np.clip(peaks.argmax(-1)[..., None] - 1, 0, NODES - 4)
+        peaks, index = self._peaks(self.w, x, y, eta), np.arange(DUAL_NODES - 1)
+        at = np.clip(peaks.argmax(-1)[..., None] - 1, 0, DUAL_NODES - 4)
         outside = np.where((index >= at) & (index < at + 3), -np.inf, peaks).max(-1)
         ends = [np.take_along_axis(self.w, i, -1) for i in (at, at + 3)]
-        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, NODES)
+        finer = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, DUAL_NODES)
         top = np.maximum(outside, self._peaks(finer, x, y, eta).max(-1))
         end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
         return np.asarray(top @ self.q - (x[:, :2] * self.k).sum(1) + eta * end)
@@ -162,7 +162,7 @@ class PricingDual:
         spend(2, self.w.size)
         worth, eta = self._worth(x, y)
         best = worth.argmax(-1)
-        best += NODES * np.arange(best.size).reshape(best.shape)
+        best += DUAL_NODES * np.arange(best.size).reshape(best.shape)
         end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
         value = worth.ravel()[best] @ self.q - (x[:, :2] * self.k).sum(1) + eta * end
         rest = end - self.w.ravel()[best] @ self.q
@@ -179,7 +179,7 @@ class PricingDual:
         on = np.flatnonzero(~self.empty & (value > floor))
         x, radius = self._begun(on, y)
         live, planes = self.of(on), Planes(x, radius, self.on[on])
-        for _ in range(STEPS):
+        for _ in range(DUAL_STEPS):
             if not len(on):
                 break
             f, g = live.at(x, y)
@@ -202,7 +202,7 @@ class PricingDual:
         new = np.column_stack([fresh[:, None] | (x[:, :2] == 0.0), fresh])
         x[fresh, 2] = (1.8 + np.log(self.mean[on, 0]) - float(self.q @ y) - self.price[on])[fresh]
         x[:, :2] = np.where(self.on[on], np.where(fresh[:, None], scale, np.maximum(x[:, :2], 1e-2 * scale)), 0.0)
-        return x, np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
+        return x, np.where(new, 1.0, AGAIN) * np.column_stack([WIDE_AT_FIRST * scale, np.full(len(on), WIDE_AT_FIRST)])
 
     def losses(self, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,
@@ -219,7 +219,7 @@ class PricingDual:
             step = sign * kappa * (w[at] - self.level[at, side][:, None])
             tangent = self._far_end(at, side, w[at][:, :, None])[0][:, :, 0]
             inside = [1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)]
-            h = [curve(np.maximum(x, LEAST), self.order) @ self.q for x in inside]
+            h = [curve(np.maximum(x, LEAST_X), self.order) @ self.q for x in inside]
             true = [np.where((x > 0.0).all(1), mean, -np.inf) for x, mean in zip(inside, h, strict=True)]
             least = np.maximum(np.max(true, axis=0), h[0])
             cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
@@ -279,14 +279,14 @@ class Planes:
             bend[:, all_four, all_four] *= 1.0 + 1e-10  # rounding must not leave it singular
             step = -np.linalg.solve(bend, slope[:, :, None])[:, :, 0]
             far = ((self.normal @ step[:, :, None])[:, :, 0] / room).max(1)
-            x = x + np.minimum(1.0, 0.7 / np.maximum(far, 1e-12))[:, None] * step
+            x = x + np.minimum(1.0, 0.7 / np.maximum(far, DUST))[:, None] * step
         return x
 
 
 def _nodes(low: Floats, high: Floats, items: Items, level: Floats) -> Floats:
     """Places w from low to high: half of them even in √x of each side, where its h bends, or even in w."""
     low, high, sides = low[:, :, None], high[:, :, None], []
-    grid = np.linspace(0.0, 1.0, NODES // 2 + 1)
+    grid = np.linspace(0.0, 1.0, DUAL_NODES // 2 + 1)
     for side, sign in enumerate(SIGN):
         kappa, at = (a[:, side][:, None, None] for a in (items.kappa, level))
         ends = [np.sqrt(np.maximum(1.0 - sign * kappa * (w - at), 0.0)) for w in (low, high)]

@@ -20,6 +20,7 @@ from sfumato.optimise.conic import ConicProgramme, Terms, exponential, power, so
 from sfumato.optimise.product.blocks import decoupled
 from sfumato.optimise.product.two_level import Heights, Profile, TwoLevel, possible
 from sfumato.optimise.search import BOLDER, SERIOUS, SHYER, TRUSTED
+from sfumato.tolerances import LEAST
 from sfumato.uncertainty.balls import SharedRadius
 from sfumato.uncertainty.power_tilting import kappa
 
@@ -30,13 +31,13 @@ from sfumato.uncertainty.power_tilting import kappa
 
 
 RATIO = 1.5  # of the ends of a cell of ϰ at first
-LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
+LAST_CELL = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL = -1.0  # for ρ: beyond the last cell
-INWARD = 1e-9  # of a budget, by which it is made smaller: rounding leaves every law inside F
-SEARCHED = 600  # passes for the masses of an order that has no closed form
+ASIDE = 1e-9  # of a budget, by which it is made smaller, of a box larger, and least gap: more than rounding takes
+MASS_PASSES = 600  # passes for the masses of an order that has no closed form
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
-CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
+CELL_FIRST = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
 
 
 class Block:
@@ -47,9 +48,9 @@ class Block:
 
     def __init__(self, q: Floats, ball: SharedRadius, above: float, below: float) -> None:
         self.q, self.ball, self.order = q, ball, kappa(ball.alpha)
-        self.k, one = (1.0 - INWARD) * np.array([above, below]), np.maximum(1.0 - q, 1e-300)
+        self.k, one = (1.0 - ASIDE) * np.array([above, below]), np.maximum(1.0 - q, LEAST)
         reached = [ball.masses(q, 1.0, k) for k in self.k]
-        self.rates = [tuple(np.maximum(x / one, 1e-300) for x in (high - q, q - low)) for low, high in reached]
+        self.rates = [tuple(np.maximum(x / one, LEAST) for x in (high - q, q - low)) for low, high in reached]
 
     @cached_property
     def places(self) -> Floats:
@@ -59,7 +60,7 @@ class Block:
     @cached_property
     def _reached(self) -> tuple[Floats, Floats]:
         w = self.places[:, None]
-        spend(60 if self.order in (0.5, -1.0) else SEARCHED, w.size)
+        spend(60 if self.order in (0.5, -1.0) else MASS_PASSES, w.size)
         return self.ball.masses(w, 1.0, self.k[1])[0], self.ball.masses(w, 1.0, self.k[0])[1]
 
     def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
@@ -80,16 +81,16 @@ class Block:
             low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
         top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
         bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
-        return np.maximum(bottom - 1e-9, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + 1e-9)  # rounded outward
+        return np.maximum(bottom - ASIDE, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + ASIDE)
 
     def _cells(self, items: Items, i: int, side: int, asked: Queries) -> Items:
         """An item with every cell of a side that it did not look at, all ϰ that a row may need: none below k/|L − c|,
         because h(x) ≤ x − 1, in equal ratios, and ρ ≤ 1/|κ| for κ < 0: H is concave then."""
-        k, gap = self.k[side], max(SIGN[side] * (asked.level[items.query[i], side] - items.mean[i, side]), 1e-9)
+        k, gap = self.k[side], max(SIGN[side] * (asked.level[items.query[i], side] - items.mean[i, side]), ASIDE)
         if self.order < 0 and k >= -1.0 / self.order:  # such a conditional may be anything: w itself is bounded
             edges = np.array([1e12 / gap])
         else:
-            first, last = k / gap * (1.0 - 1e-9), max(LAST / gap, k / gap)
+            first, last = k / gap * (1.0 - ASIDE), max(LAST_CELL / gap, k / gap)
             most = min(RATIO, 1.0 - 1.0 / self.order) if self.order < 0 else RATIO
             edges = np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(most))) + 1)
         many = items.take(np.full(len(edges), i))
@@ -139,7 +140,7 @@ class Block:
         cell, depth, where, w = PricingDual(self, items, asked).losses(y)
         depth = depth * self.q
         alone = (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
-        halve = ~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST))
+        halve = ~alone & (cell.max(1) > np.maximum(CELL_FIRST * depth.max(1), DUST))
         mean = ~halve & ~alone & (depth.max(1) < DUST)
         cut = ~(halve | mean | alone)
         side, u, other = cell.argmax(1), depth.argmax(1), (items.rho == UNUSED).argmax(1)
@@ -155,9 +156,9 @@ class Block:
         level, sign = asked.level[items.query, side][:, None], SIGN[side][:, None]
         over = sign * (w - level)
         gap = sign * (level - items.mean[np.arange(len(side)), side][:, None])
-        steps = self.k[side][:, None] / np.maximum(gap, 1e-9) * np.geomspace(1.0, LAST / self.k.min(), 40)
+        steps = self.k[side][:, None] / np.maximum(gap, ASIDE) * np.geomspace(1.0, LAST_CELL / self.k.min(), 40)
         x = 1.0 - steps[:, :, None] * over[:, None, :]
-        inside = (x > 0.0).all(2) & (curve(np.maximum(x, 1e-12), self.order) @ self.q >= self.k[side][:, None])
+        inside = (x > 0.0).all(2) & (curve(np.maximum(x, DUST), self.order) @ self.q >= self.k[side][:, None])
         return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
 
     def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:
@@ -196,10 +197,10 @@ def _halved(items: Items, side: Ints) -> Items:
 # each value tells; the 1 makes r about −1/T, as the total asks for.
 
 
-SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
+BLOCK_SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
 MEANS = 4  # blocks of log c that are priced; a table has them in halves, as what holds for one holds for either
-BUNDLE = 6  # blocks for each value and corridor in the programme of prices
-CLOSE = 1e-3  # nats that prices stand to gain when they are left
+BLOCKS_PRICED = 6  # blocks for each value and corridor in the programme of prices
+STILL_TO_GAIN = 1e-3  # nats that prices stand to gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
 
 
@@ -240,14 +241,15 @@ class Corridor:
             ends = xlogx(edges) - float(y[0]) * edges
             most = np.maximum(ends[:-1], ends[1:])  # convex
         else:
-            asked, enough = Queries.by_mean(self.floor, self.roof, MEANS), np.full(MEANS, self.worth(y).max() + SETTLED)
+            asked = Queries.by_mean(self.floor, self.roof, MEANS)
+            enough = np.full(MEANS, self.worth(y).max() + BLOCK_SETTLED)
             value, self.tree = self.block.price(y, asked, enough, rounds, budget, self.tree)
             most = np.repeat(np.maximum(value, enough), 2)
         return np.column_stack([edges[:-1], edges[1:], most])
 
     def near(self, y: Floats) -> Ints:
         """The blocks worth most, and the two constants: without them prices have no end."""
-        return np.union1d(np.argsort(-self.worth(y), kind="stable")[: BUNDLE * len(self.q)], [0, 1])
+        return np.union1d(np.argsort(-self.worth(y), kind="stable")[: BLOCKS_PRICED * len(self.q)], [0, 1])
 
 
 class Prices:
@@ -263,7 +265,7 @@ class Prices:
         self.ends = np.cumsum([len(own[0].q) for own in corridors])
         self.weight = np.concatenate([x * own[0].q for x, own in zip(shares, corridors, strict=True)])
         first, told = [own[0].family for own in corridors], []
-        layout = decoupled(first, shares, total, least, 1.0, budget, tolerance=SETTLED, rounds=6, steps=2)
+        layout = decoupled(first, shares, total, least, 1.0, budget, tolerance=BLOCK_SETTLED, rounds=6, steps=2)
         for own, theta, blocks in zip(corridors, layout.lengths, layout.heights, strict=True):
             told.append(theta @ xlogx(blocks) + 1.0)
             own[0].add(own[0].floor * blocks)
@@ -301,7 +303,7 @@ class Prices:
                 self.bold *= SHYER
             self.worth(self.y)
             first, tried = False, self.y if budget.over else self._next()
-            if budget.over or old - self.model < CLOSE:
+            if budget.over or old - self.model < STILL_TO_GAIN:
                 break
 
     def _next(self) -> Floats:
@@ -368,7 +370,7 @@ class Climb:
             found = solved(self.solver)
             other = np.maximum(found.x[:n], 0.0)
             more = float(self.q @ (xlogx(other) - y * other))
-            if "Solved" not in found.status or not more > worth + GAINED:
+            if not found.solved or not more > worth + GAINED:
                 return w
             w, worth = other, more
 

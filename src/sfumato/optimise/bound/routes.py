@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.joint import entropy
+from sfumato.libraries import scipy
+from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import SETTLED, STRAND, Block, Corridor, Prices
+from sfumato.optimise.bound.prices import BLOCK_SETTLED, STRAND, Block, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
-from sfumato.tolerances import SLIP
+from sfumato.tolerances import LEAST, SLIP
 from sfumato.uncertainty.balls import SharedRadius
 
 # --- chain: max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------
 
 
-STEPS, ROUNDS = 10, 60  # of prices at most, and of branch and bound at the prices that are kept
-MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its width
+PRICE_STEPS, BRANCHINGS = 10, 60  # of prices at most, and of branch and bound at the prices that are kept
+DETAIL_MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its width
 
 
 class Detail:
@@ -35,7 +37,7 @@ class Detail:
             self.promised = best_cover(block.q, every * block.q, xlogx(every) @ block.q).bound
             return
         prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part())
-        prices.fit(STEPS, budget)
+        prices.fit(PRICE_STEPS, budget)
         self.y = prices.y + prices.height(prices.y)
         self.promised = float(block.q @ self.y)
 
@@ -43,10 +45,10 @@ class Detail:
         """What branch and bound proves at these prices."""
         if len(self.block.q) == 2:
             return self.promised
-        asked = Queries.by_mean(1.0, self.ratio, MEANS, tilted=True)
+        asked = Queries.by_mean(1.0, self.ratio, DETAIL_MEANS, tilted=True)
         middle, tree = asked.mean.mean(1), None
-        enough, worth = SETTLED * asked.mean[:, 0] - middle, np.full(MEANS, np.inf)
-        for rounds in (0, ROUNDS):  # multipliers that are known are looked for nearby: better ones are found
+        enough, worth = BLOCK_SETTLED * asked.mean[:, 0] - middle, np.full(DETAIL_MEANS, np.inf)
+        for rounds in (0, BRANCHINGS):  # multipliers that are known are looked for nearby: better ones are found
             found, tree = self.block.price(self.y, asked, enough, rounds, budget, tree)
             worth = np.minimum(worth, found)
         return self.promised + float(((worth + middle)[:, None] / asked.mean).max())
@@ -69,7 +71,7 @@ class ChainRule:
 
     def _part(self, s: int, budget: Budget) -> Budget:
         """Of the time, by what a secret weighs among those that are left."""
-        return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), 1e-300)))
+        return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), LEAST)))
 
     def proved(self, budget: Budget) -> float:
         for s, detail in self.details.items():
@@ -85,7 +87,7 @@ LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = 24  # steps of prices at most
 REFINED = 4  # rounds of branch and bound at a time
-ASIDE = 0.02  # from the best shift, where the families are seen that hold it
+BESIDE_BEST = 0.02  # from the best shift, where the families are seen that hold it
 
 
 def _halves(p: Floats, ball: SharedRadius) -> list[Block]:
@@ -126,7 +128,7 @@ class Split:
             asked = {(s, k + self.count * (s == s0)) for s0, k in places for s in range(S)}
             gaps = {(s, k): self.shares[s] * (_top(self.tables[s][k]) - attained[s, k]) for s, k in sorted(asked)}
             most = max(gaps.values())
-            if budget.over or most < SETTLED / S:
+            if budget.over or most < BLOCK_SETTLED / S:
                 return value
             for s, k in gaps:
                 if gaps[s, k] > 0.5 * most:
@@ -144,14 +146,12 @@ class Split:
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
         """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
         the shift from going either way: it is convex in the shift."""
-        from scipy.optimize import minimize_scalar
-
         widest = (-self.epsilon, self.epsilon)  # as far apart as means of rows may lie
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": 12}
         ).x
         value = self.constant + float(np.log(self.prices.T)) - float(best) + self._price(best)[0]
-        return value, {self._price(best + side)[1] for side in (-ASIDE, ASIDE)}
+        return value, {self._price(best + side)[1] for side in (-BESIDE_BEST, BESIDE_BEST)}
 
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
@@ -183,7 +183,7 @@ def _top(table: Floats) -> float:
 INTERVALS = 12  # of t, narrow ones first
 STRIPS = 8  # of the mean of a secret that holds everything, each with its own tangent of φ(z); others have their share
 SECRETS = 60  # at most: the programme has about 100 rows for each secret and interval where one dominates
-EACH = 1e-3  # seconds of the programme, for each secret, interval and strip
+STRIP_SECONDS = 1e-3  # seconds of the programme, for each secret, interval and strip
 
 
 def stripped(blocks: Floats, q: Floats, low: float, high: float) -> Floats:
@@ -211,37 +211,45 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     if (p > 0).sum(axis=1).max() > 2 or S > SECRETS:
         return np.inf
     d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
-    strips = strips if EACH * S * count * strips < budget.left else 1
-    spend(EACH / PASS * S * count * strips)
+    strips = strips if STRIP_SECONDS * S * count * strips < budget.left else 1
+    spend(STRIP_SECONDS / PASS * S * count * strips)
     t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
     tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]
-    ends = [*zip(np.ones(count), E / t[:-1], strict=True), *zip(1.0 / t[1:], np.full(count, E), strict=True)]
-    rows, gains, sizes, halves = [], [], [], _halves(p, ball)
+    corners, halves = [], _halves(p, ball)
     for s, block in enumerate(halves):
-        own = []
-        for k, corridor in zip([*range(count)] * 2, ends, strict=True):
-            corners = corridor[0] * block.family(corridor[1] / corridor[0]).start()
-            for i in range(strips):
-                own.append(stripped(corners, block.q, *cuts[k, i : i + 2]) if s == d else corners)
-                gains.append(xlogx(own[-1]) @ block.q - np.log(tau[k, i]) * (own[-1] @ block.q))
-        rows.append(np.concatenate(own) * block.q)
-        sizes += [len(h) for h in own]
-    each, gain = sparse.block_diag(rows, format="csr"), np.concatenate(gains)
-    at = np.repeat(np.arange(len(sizes)), sizes)
+        ends = [*zip(np.ones(count), E / t[:-1], strict=True), *zip(1.0 / t[1:], np.full(count, E), strict=True)]
+        own = [floor * block.family(roof / floor).start() for floor, roof in ends]
+        strip = [cuts[k, i : i + 2] for k in range(count) for i in range(strips)] * 2
+        own = [h for h in own for _ in range(strips)]
+        corners.append([stripped(h, block.q, *x) for h, x in zip(own, strip, strict=True)] if s == d else own)
+    cost = np.concatenate([x * block.q for x, block in zip(shares, halves, strict=True)])
+    value = _over_families(shares, [block.q for block in halves], corners, cost, tau, E)
+    return value if np.isfinite(value) else np.inf
+
+
+def _over_families(
+    shares: Floats, laws: list[Floats], corners: list[list[Floats]], cost: Floats, tau: Floats, E: float
+) -> float:
+    """The programme over prices and worths, for the corners of each secret by kind, interval and strip, which are
+    those of tau[interval, strip]; and what its prices prove."""
+    S, logs, sizes = len(shares), np.tile(np.log(tau).ravel(), 2), [len(h) for own in corners for h in own]
+    gain = np.concatenate([
+        xlogx(h) @ q - x * (h @ q) for q, own in zip(laws, corners, strict=True) for h, x in zip(own, logs, strict=True)
+    ])
+    rows = [np.concatenate(own) * q for q, own in zip(laws, corners, strict=True)]
+    each, at = sparse.block_diag(rows, format="csr"), np.repeat(np.arange(len(sizes)), sizes)
     k, i, s0, s = (x.ravel() for x in np.indices((*tau.shape, S, S)))
     place = np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape))
     total = sparse.csr_matrix((shares[s], place, np.arange(0, len(s) + 1, S)), (tau.size * S, len(sizes)))
     which = sparse.csr_matrix((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), len(sizes)))
-    cost = np.concatenate([x * block.q for x, block in zip(shares, halves, strict=True)])
     free, right = np.full(len(cost) + len(sizes), INFINITY), np.repeat(tau.ravel(), S)
     lp = LinearProgramme(np.append(cost, np.zeros(len(sizes))), -free, free)
-    lp.option("solver", "ipm")
-    lp.option("run_crossover", "off")
+    for option, setting in (("solver", "ipm"), ("run_crossover", "off")):
+        lp.option(option, setting)
     lp.at_most(-sparse.hstack([each, which]), -gain)
     lp.at_most(sparse.hstack([sparse.csr_matrix((len(right), len(cost))), total]), -right)
     found, r = lp.solve(), np.full(len(sizes), -np.inf)
     y = found.x[: len(cost)] if found.optimal else np.zeros(len(cost))
     np.maximum.at(r, at, gain - each @ y)
-    value = float(cost @ y) - 1.0 + E * max(float((right + total @ r).max()), 0.0)
-    return value if np.isfinite(value) else np.inf
+    return float(cost @ y) - 1.0 + E * max(float((right + total @ r).max()), 0.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -85,7 +84,7 @@ def diagonal(square: Floats) -> Floats:
     return square.reshape(-1)[:: len(square) + 1]
 
 
-def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
+def goal(joint: Joint, target: object, reads: str = "both") -> Goal:
     """The goal of a target: 'joint' (the whole table), 'useful', 'secret', a mapping from these to weights, weights of
     the squared errors of cells [s, u], or sums that shall be known [k, s, u]."""
     coordinates = Coordinates.of(joint, reads)
@@ -141,7 +140,7 @@ def _named(target: str, at: Ints, useful: int, reads: str) -> Ints:
     return {"joint": at, "useful": at % useful, "secret": at // useful}[name]
 
 
-def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
+def _given(target: object, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
     try:
         weights = np.asarray(target, float)
     except (TypeError, ValueError):

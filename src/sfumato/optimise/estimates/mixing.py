@@ -13,19 +13,19 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from threadpoolctl import ThreadpoolController
 
-from sfumato.optimise.arrays import DUST, SEALING, TINY, Bools, Floats
+from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, room
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.cone import SETTLED as CUT
-from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.cone import SETTLED, RatioCone
 from sfumato.optimise.estimates.goal import Goal, diagonal, inverse
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.search import FEWEST
+from sfumato.tolerances import LEAST
 
 # --- A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method
 
 
-STEPS = 80  # about 30 are needed
-SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal, slopes to its root
+MIXING_STEPS = 80  # about 30 are needed
+MIXED_WELL = 1e-9  # relative residual and complementarity at which the mixture counts as optimal, slopes to its root
 SHRINK = 0.15  # of the barrier, each step
 
 
@@ -40,7 +40,7 @@ class Mixed:
 
 
 def best_mixture(
-    V: Floats, cost: Floats, start: Floats | None = None, settled: float = SETTLED, seen: Bools | None = None
+    V: Floats, cost: Floats, start: Floats | None = None, settled: float = MIXED_WELL, seen: Bools | None = None
 ) -> Mixed:
     """The optimal weights of unit rows V[y, i]; Σ θ v = 1 holds to `settled` at the end.
 
@@ -54,7 +54,7 @@ def best_mixture(
     scale = float((cost * J).sum())
     cost = cost / scale
     lam, z = np.zeros(V.shape[1]), np.full(N, max(float(((W @ J @ cost @ J) * W).sum(1).max()), 1.0))
-    for _ in range(STEPS):
+    for _ in range(MIXING_STEPS):
         value, pulled = float((cost * J).sum()), W @ (J @ cost @ J)
         dual_gap = V @ lam - (pulled * W).sum(1) - z
         primal_gap = V.T @ theta - 1.0
@@ -87,7 +87,7 @@ def _moved(
     dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
     dt = solved[:, 0] - solved[:, 1:] @ dl
     dz = mu / theta - z - z / theta * dt
-    step = min(_room(theta, dt), _room(z, dz))
+    step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
     return theta + step * dt, lam + step * dl, z + step * dz
 
 
@@ -102,17 +102,11 @@ def _factored(hessian: Floats, ridge: float) -> Floats | None:
     return None
 
 
-def _room(x: Floats, dx: Floats) -> float:
-    """How far x may move and stay positive."""
-    fall = -float((dx / x).min())
-    return min(1.0, 0.99 / fall) if fall > 0 else 1.0
-
-
 # --- the best mixture of a pool, its duals as prices, its slopes for moves --------------------------------------------
 
 
-KEPT = 3.5  # times as many rows in a mixture as are new: the others are the heaviest of the last one
-ROUGH = 1e-3  # how well a mixture is solved on the way: what a turn gains beyond it counts
+HEAVIEST = 3.5  # times as many rows in a mixture as are new: the others are the heaviest of the last one
+ON_THE_WAY = 1e-3  # how well a mixture is solved on the way: what a turn gains beyond it counts
 USED = 1e-5  # weight below which a row is not in use: such a mixture gives about this to rows that it has no use for
 PACE = 2.5e-9  # seconds of a mixture for what one of its steps multiplies
 _libraries = cache(ThreadpoolController)
@@ -132,7 +126,7 @@ class Estimates:
         self.prices, self.slope = np.zeros(n), np.zeros((n, n))
         self.best = self.rows, self.theta
         self.value, self.fresh = -np.inf, n + FEWEST  # rows of a mixture that were not in the last one, at most
-        self.most, self.took = int(KEPT * self.fresh), 0.0  # seconds of the last mixture
+        self.most, self.took = int(HEAVIEST * self.fresh), 0.0  # seconds of the last mixture
         self.foretold = PACE * self.most**2 * (self.most / 3 + 2 * n)  # those of the first, about
 
     def add(self, rows: Floats) -> None:
@@ -140,7 +134,7 @@ class Estimates:
         rows = rows[np.isfinite(rows).all(1) & (rows @ self.p > 0)]
         self.rest = np.concatenate([self.rest, self.goal.coordinates.unit(rows)])
 
-    def solve(self, settled: float = ROUGH) -> float:
+    def solve(self, settled: float = ON_THE_WAY) -> float:
         """Mix the pool best, unless the time that is left is too short for it."""
         if self.took > self.budget.left or not len(self.rest):
             return self.value
@@ -178,7 +172,7 @@ class Estimates:
     def slopes(self, rows: Floats) -> Floats:
         """The tangent of vᵀMv at unit rows, less the prices; in parts of the error, as a barrier weighs it with others
         of size one."""
-        return np.asarray((2 * rows @ self.slope - self.prices) / max(-self.value, TINY))
+        return np.asarray((2 * rows @ self.slope - self.prices) / max(-self.value, LEAST))
 
     def learn(self) -> None:
         """Duals of a smooth programme need no care: the next mixture brings its own."""
@@ -190,8 +184,8 @@ class Estimates:
 # above on boxes of its own axes y = e·v, where y² ≤ (l + h)y − lh; boxes are halved where that chord is furthest off.
 
 
-CLOSE = 2e-3  # of the error: a proof as tight as this ends the search
-ROUNDS = 6  # of cuts along each axis
+TIGHT = 2e-3  # of the error: a proof as tight as this ends the search
+CUT_ROUNDS = 6  # of cuts along each axis
 SLACK = 1e-6  # of D: more than the tolerances of HiGHS and the rounding of J together
 
 
@@ -217,7 +211,7 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets, wider.compared = found.cone.coordinates, found.cone.secrets, found.cone.compared
     start = float(prices.sum()) - aim.own / error
-    top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)
+    top = _Boxes(wider, slope, prices, budget).top(1 + TIGHT - start)
     return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0
 
 
@@ -246,7 +240,7 @@ class _Boxes:
         units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
         ends: list[float] = []
         for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):
-            ends.append(self._solved(side, ROUNDS)[0] + 1e-9)
+            ends.append(self._solved(side, CUT_ROUNDS)[0] + REPAIRED)
             if not np.isfinite(ends[-1]):
                 return np.inf
         low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]
@@ -282,7 +276,7 @@ class _Boxes:
                 return -np.inf, y
             if not found.optimal or not found.value < np.inf:
                 break
-            cuts = self.cone.cuts(np.maximum(x[None], 0.0), loose=True).above(CUT).normals if turn < rounds else ()
+            cuts = self.cone.cuts(np.maximum(x[None], 0.0), loose=True).above(SETTLED).normals if turn < rounds else ()
             if not len(cuts):
                 return found.value, y
             self.lp.at_most(np.pad(cuts, ((0, 0), (0, len(self.curve)))))

@@ -19,13 +19,13 @@ from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import ROUGH, SETTLED, Estimates, PreciseRows
+from sfumato.optimise.estimates.mixing import MIXED_WELL, ON_THE_WAY, Estimates, PreciseRows
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, capped, liked, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
-LATE = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, and the next turn goes on
+ARRIVING = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, the next turn goes on
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 
 
@@ -51,7 +51,7 @@ def searched(
     master, working = begun.master, budget.less(begun.seconds)
     with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
         if begun.blocks:
-            improve(master, [begun.varied], working, calm=1, gain=ROUGH)
+            improve(master, [begun.varied], working, calm=1, gain=ON_THE_WAY)
         improve(master, [Tangents(begun.cone, master)], working)
     return begun.finished()
 
@@ -75,7 +75,7 @@ def searched_along(
         if not begun[-1].mixed:
             return None
     levels = [OneLevel(x.cone, x.master, enough=-(1 + REACHED) * goal.untouched) for x in begun]
-    Together(levels, FEWEST, LATE).run(budget.less(sum(x.seconds for x in begun)), once=once)
+    Together(levels, FEWEST, ARRIVING).run(budget.less(sum(x.seconds for x in begun)), once=once)
     return [x.finished() for x in begun]
 
 
@@ -145,7 +145,7 @@ class _Begun:
         """The rows in use, each mixed with the constant row until private exactly, and with each other once more."""
         last = Estimates(self.master.goal)
         last.add(repaired(self.exact, self.master.used()[0]))
-        last.solve(SETTLED)
+        last.solve(MIXED_WELL)
         q = _gathered(*last.best, self.exact.E)
         return PreciseRows(q, last.goal.of_rows(q), last, self.exact)
 
@@ -166,7 +166,7 @@ def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
 # --- sets to begin with: those of ordinary protocols, of u alone, of s and of (s, u) ----------------------------------
 
 
-LISTED = 6  # values up to which every set of them is listed
+LISTED_VALUES = 6  # values up to which every set of them is listed
 PARTS = 2  # times as many sets as values, where only some are listed: with fewer short searches end early
 
 
@@ -183,8 +183,8 @@ def values_of(k: int, epsilon: float) -> Bools:
     """Sets of k values: single ones (GRR) and all but one; every set of a few values (subset selection, unary bits), or
     parts of all, and hyperplanes of a projective space with about the share that is best at ε, and halves."""
     eye = np.eye(k, dtype=bool)
-    sets = [eye, ~eye, subsets(k).astype(bool) if k <= LISTED else _parts(k, epsilon)]
-    for order in fitting(epsilon) if k > LISTED else ():
+    sets = [eye, ~eye, subsets(k).astype(bool) if k <= LISTED_VALUES else _parts(k, epsilon)]
+    for order in fitting(epsilon) if k > LISTED_VALUES else ():
         with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
             found = np.array(incidence(k, order))
             sets += [found, ~found]
@@ -214,7 +214,7 @@ def _proper(*several: Bools) -> Bools:
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-PASSES = 5  # over the secrets: more cost time, and rows become alike
+SET_PASSES = 5  # over the secrets: more cost time, and rows become alike
 
 
 class BlockMover:
@@ -253,7 +253,7 @@ class BlockMover:
         rows, y = self.starts(sets), np.arange(len(sets))
         rows[:, self.p <= 0] = np.where(prices[self.p <= 0] < 0, self.most, self.least)
         pull = rows @ slope
-        for at, heights in [*zip(self.cells, self.heights, strict=True)] * PASSES:
+        for at, heights in [*zip(self.cells, self.heights, strict=True)] * SET_PASSES:
             near = sets[:, None, at] ^ np.eye(len(at) + 1, len(at), -1, dtype=bool)
             lo, hi = heights.at(np.clip(near @ self.p[at] / self.p[at].sum(), 0.0, 1.0))
             change = np.where(near, hi[..., None], lo[..., None]) - rows[:, None, at]  # [kind, y, exchange, value]

@@ -92,7 +92,7 @@ class Branches:
 
     def __init__(self, piece: Slice, prices: Floats, goal: float) -> None:
         self.piece, self.prices, self.goal = piece, prices, goal
-        self.found: list[Floats] = []  # points that improve: columns for the master
+        self.found: list[Floats] = []  # points that improve: columns for the mixture
         self.best, self.ticks = -np.inf, count()
         self.heap: list[tuple[float, int, Floats, Floats, Floats]] = []
 
@@ -143,8 +143,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     piece, random, size = Slice(rows, extra), np.random.default_rng(0), len(mean)
     corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
     high = np.minimum(1.0, np.array([bound for _, bound in corners]))
-    master = Mixture(mean)
-    bound = float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
+    master, bound = Mixture(mean), float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
     fresh = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
     while len(fresh):
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))

@@ -14,19 +14,9 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.optimise.arrays import (
-    DUST,
-    EMPTY,
-    SEALING,
-    SOLVED,
-    SUMMED,
-    Floats,
-    Ints,
-    blended,
-    goal,
-    log_or_minus_infinity,
-    xlogx,
-)
+from sfumato.libraries import scipy
+from sfumato.optimise import arrays
+from sfumato.optimise.arrays import DUST, SUMMED, Floats, Ints, blended, goal, information, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -45,12 +35,6 @@ class Funnel:
     value: float
     bound: float
     status: str
-
-
-def information(matrix: Floats, p: Floats) -> float:
-    """I(X;Y) in nats for Q[y, x] and the law p of x."""
-    joint = matrix * p
-    return float(xlogx(joint).sum() - xlogx(joint.sum(axis=1)).sum() - xlogx(p).sum())
 
 
 def likelihood(p: Floats) -> Floats:
@@ -98,7 +82,7 @@ def _best(
 
     def leaks(matrix: Floats) -> float:
         given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ column
-        return float(level(log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
+        return float(level(arrays.log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
 
     return repaired(optimum(column, rows(p, epsilon), budget, extra=extra, gap=gap), column, epsilon, leaks)
 
@@ -120,9 +104,9 @@ def enumerated(
     flat = None if equalities is None else equalities[:, keep]
     points = extreme_rays(rows[:, keep], flat, dimension=len(keep), budget=budget)[:, : len(live)]
     mass = points.sum(axis=1)
-    points = np.concatenate([points[mass > EMPTY] / mass[mass > EMPTY, None], p[None, live]])
+    points = np.concatenate([points[mass > arrays.EMPTY] / mass[mass > arrays.EMPTY, None], p[None, live]])
     cover = best_cover(p[live], points, xlogx(points).sum(axis=1))
-    return answer(p, cover.weights, cover.points, cover.bound + SOLVED, "all extreme rays")
+    return answer(p, cover.weights, cover.points, cover.bound + arrays.SOLVED, "all extreme rays")
 
 
 def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
@@ -271,19 +255,17 @@ def _ascended(
     starts: Floats, prices: Floats, rate: float, g: Floats, secret: Floats, random: np.random.Generator, budget: Budget
 ) -> Floats:
     """Posteriors v with f(v) − β D(v) − λ·v > 0, from ascent in the logits of v."""
-    from scipy.optimize import minimize
-
     floor, disturbance, dropped = ASCENT
     found = []
     for start in starts:
         if budget.over:
             break
         logits = np.log(np.maximum(start, floor)) + disturbance * random.standard_normal(len(start))
-        met = minimize(_deficit, logits, args=(prices, rate, g, secret), jac=True, method="L-BFGS-B").x
+        met = scipy.optimize.minimize(_deficit, logits, args=(prices, rate, g, secret), jac=True, method="L-BFGS-B").x
         v = np.exp(met - met.max())
         v = np.where(v > dropped * v.sum(), v, 0.0)
         v /= v.sum()
-        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > SEALING:
+        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > arrays.SEALING:
             found.append(v)
     return np.array(found).reshape(-1, starts.shape[1])
 

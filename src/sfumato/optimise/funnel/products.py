@@ -12,9 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, least_share
+from sfumato.optimise.arrays import Floats, information, least_share
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
+from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain
 from sfumato.optimise.funnel.rays import extreme_rays
 from sfumato.optimise.linear import best_cover
 

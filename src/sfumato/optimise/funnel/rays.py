@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr
 
+from sfumato.alphabet import Array
 from sfumato.optimise.arrays import SOLVED, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget, spend
 
@@ -66,7 +65,7 @@ def _independent(rows: Floats) -> Ints:
     return np.asarray(order[: np.count_nonzero(np.abs(np.diag(triangle)) > SOLVED)])
 
 
-def _joined(old: npt.NDArray[Any], stay: Ints, new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _joined(old: Array, stay: Ints, new: Array) -> Array:
     """Some of the old rows, and the new ones, in one copy."""
     out = np.empty((len(stay) + len(new), new.shape[1]), new.dtype)
     old.take(stay, 0, out=out[: len(stay)], mode="clip")

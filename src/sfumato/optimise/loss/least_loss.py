@@ -21,16 +21,8 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme
-from sfumato.optimise.loss.problem import (
-    SHARPENING,
-    FloorProgramme,
-    LeastLoss,
-    LossProblem,
-    PairCuts,
-    PairIndex,
-    all_pairs,
-    mended,
-)
+from sfumato.optimise.loss import problem as loss
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, mended
 from sfumato.optimise.loss.sources import Sources, least_distortion
 from sfumato.uncertainty.balls import spread_of
 
@@ -40,7 +32,7 @@ Prices = Callable[[Floats], Floats]  # of the cells of one side, from multiplier
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
 
 
-def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
+def centred(problem: LossProblem, cones: bool = False) -> loss.FloorProgramme:
     """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3];
     cones over a ball hold at P̂ by themselves."""
     (ss, us), own = problem.p.shape, None
@@ -52,7 +44,7 @@ def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
     ends = (float(problem.distance.min()), float(problem.distance.max())) if problem.utility_radius > 0.0 else None
-    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
+    return loss.FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
 
 
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
@@ -315,4 +307,4 @@ def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, bud
         best = best.or_else(found)
     if best.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return best
-    return solve_by_cuts(problem, tolerance=tolerance, budget=budget.part(1.0, SHARPENING), known=best)
+    return solve_by_cuts(problem, tolerance=tolerance, budget=budget.part(1.0, loss.SHARPENING), known=best)

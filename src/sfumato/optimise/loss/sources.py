@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +23,7 @@ from sfumato.optimise.conic import LawProgramme, exponential
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import FloorProgramme
 from sfumato.tolerances import SUMS_TO_ONE, UNIT
-from sfumato.uncertainty.sets import UncertaintySet
+from sfumato.uncertainty.sets import UncertaintySet, is_set
 
 TOLERANCE = 1e-8  # of the least ε, relative, and of the least information
 LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
@@ -44,11 +44,11 @@ class Sources:
         return int(self.members.shape[1])
 
     @staticmethod
-    def of(given: Any) -> Sources:
+    def of(given: object) -> Sources:
         """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
         if isinstance(given, Sources):
             return given
-        if hasattr(given, "joint") and hasattr(given, "support"):
+        if is_set(given):
             return Sources(given.joint.p_useful[None, :], partial(_farthest, given))
         try:
             p = np.atleast_2d(np.asarray(given, float))
@@ -219,7 +219,7 @@ def _tradeoff(p: Floats) -> tuple[Floats, Floats]:
 
     It is the Lagrangian of min p·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ≤ 1, at the price θ of the sum: D_i = 1 where
     p_i < θ, and what is left of the other terms is Σ_{p≥θ}(p − θ) − θ(e^ε − 1) = 1 − θe^ε − h(θ) times min D ∈ [0, 1].
-    h rises up to θ = max p, where it is 1 − max p, what the best constant loses. Any θ is valid; the best one has
+    h rises up to θ = max p, where it is 1 − max p, what the best constant loses. object θ is valid; the best one has
     h(θ) = 1 − θe^ε, so along it lie the least losses h(θ) of all levels e^ε = (1 − h(θ))/θ.
     """
     theta = np.concatenate([[0.0], np.sort(p)])

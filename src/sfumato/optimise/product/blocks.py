@@ -9,10 +9,12 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
+from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
-from sfumato.optimise.product.two_level import NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible, relaxed
+from sfumato.optimise.product.two_level import BlockBall, BlockSet, Heights, Profile, TwoLevel, bend, possible, relaxed
+from sfumato.tolerances import LEAST
+from sfumato.uncertainty.sets import greatest_gap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +95,7 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
             tuple(w[o] for w, o in zip(layout.lengths, orders, strict=True)),
             tuple(h[o] for h, o in zip(layout.heights, orders, strict=True)),
         )
-        if candidate.value(p) > best.value(p) + 1e-12:
+        if candidate.value(p) > best.value(p) + DUST:
             best = candidate
         elif turn:
             break
@@ -115,7 +117,7 @@ def _best_order(
 # --- a programme for each secret, max Σ θ_h g(h) with Σ θ_h h = 1 and Σ θ_h = T, tied by T alone ----------------------
 
 
-KEPT = 12  # columns kept for each row of a programme
+COLUMNS_KEPT = 12  # columns kept for each row of a programme
 GRID = 4001  # places at which T is looked for
 
 
@@ -127,7 +129,7 @@ class Strand:
     def __init__(self, family: TwoLevel, total: float) -> None:
         self.family, self.constants = family, family.ends
         low, high = self.constants[:, 0]
-        share = float(np.clip((1.0 - total * low) / max(high - low, TINY), 0.0, total))
+        share = float(np.clip((1.0 - total * low) / max(high - low, LEAST), 0.0, total))
         theta = np.array([total - share, share])
         self.used, self.value = (self.constants, theta), float(family.gain(self.constants) @ theta)
         self.dual = np.zeros(self.constants.shape[1] + 1)
@@ -161,7 +163,7 @@ class Strand:
             blocks = self.family.price(self.dual[:-1], float(self.dual[-1]), tolerance)
             if not len(blocks):
                 return
-            of.forget(KEPT * len(self.dual), self.dual, firm=len(self.constants))
+            of.forget(COLUMNS_KEPT * len(self.dual), self.dual, firm=len(self.constants))
             self._offer(blocks)
 
 
@@ -217,9 +219,9 @@ def laid(strands: list[Strand], total: float) -> Arrangement:
 # --- whole designs of two-level blocks under one profile, for tables of any size --------------------------------------
 
 
-STEPS = 512  # of the budget at which a finished layout is compared
+BUDGET_STEPS = 512  # of the budget at which a finished layout is compared
 PROOF = 3e-6  # nats left for the proof on a grid and the rounding
-LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
+NEARLY_LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
 WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
 
@@ -247,14 +249,14 @@ def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
 class Families:
     """The two-level blocks of every secret under a profile, and a first total T."""
 
-    def __init__(self, ball: BlockBall, p: Floats, epsilon: float, profile: Profile) -> None:
+    def __init__(self, ball: BlockSet, p: Floats, epsilon: float, profile: Profile) -> None:
         E, self.p, self.shares = math.exp(epsilon), p, p.sum(1)
         self.wide = p.size > WIDE
         self.low, self.high = 1 / E, 1 / (1 + profile.drop)
         laws, secrets = p / self.shares[:, None], np.arange(len(p))
-        measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in secrets]
+        measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in range(len(p))]
         masses = [bend(129) if self.wide else possible(*x) for x in zip(laws, measures, strict=True)]
-        heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else NODES, masses)
+        heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else Heights.nodes, masses)
         envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
         rng = np.random.default_rng(0)
         self.blocks = [
@@ -276,7 +278,7 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
     )
     layout = level(apart, p, passes=2, trials=60) if less else level(apart, p)
     lost = apart.if_level(p) - layout.value(p)
-    if less or lost <= LEVEL * layout.value(p) or budget.over or len(p) < 2:
+    if less or lost <= NEARLY_LEVEL * layout.value(p) or budget.over or len(p) < 2:
         return layout
     other = Groups(families, layout).best(budget)
     return other if other.value(p) > layout.value(p) else layout
@@ -289,7 +291,7 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
 
 
 LEVELS = 25  # τ of a group's first columns; the mean that it comes to have joins them
-GAIN = 2e-5  # of the value: a round that gains less is the last
+ROUND_GAIN = 2e-5  # of the value: a round that gains less is the last
 
 
 class Groups:
@@ -317,7 +319,7 @@ class Groups:
         points[:, s * U : (s + 1) * U] = blocks
         points[:, start : start + len(self.p)] = -1.0 if s == self.head else np.arange(len(self.p)) == s
         points[:, start + self.head] = blocks @ self.p[s] - tau
-        self.pool.offer(points, xlogx(blocks) @ self.p[s] - xlogx(np.asarray(tau)))
+        self.pool.offer(points, xlogx(blocks) @ self.p[s] - xlogx(tau))
         self.owner = np.concatenate([self.owner, np.tile([s, k], (len(blocks), 1))])
 
     def best(self, budget: Budget) -> Arrangement:
@@ -325,7 +327,7 @@ class Groups:
         value = -np.inf
         while (found := self.pool.lp.solve(PRIMAL)).optimal:
             self.pool.weights, gained, value = found.x, found.value - value, found.value
-            if budget.over or gained <= GAIN * abs(value):
+            if budget.over or gained <= ROUND_GAIN * abs(value):
                 break
             for k in range(len(self.heads)):
                 self._priced(k, found.row_dual)
@@ -346,7 +348,7 @@ class Groups:
         for s in self.others:
             y = dual[s * U : (s + 1) * U] + links[self.head] * self.p[s]
             share = self.of.shares[s]
-            self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, GAIN))
+            self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, ROUND_GAIN))
 
     def _group(self, k: int) -> Arrangement:
         """What is in use of a group, its lengths those of the head."""
@@ -355,7 +357,7 @@ class Groups:
         theta = [self.pool.weights[x] for x in on]
         total = float(theta[self.head].sum())
         heights = tuple(self.pool.points[x, s * U : (s + 1) * U] for s, x in enumerate(on))
-        return Arrangement(total, tuple(x * (total / max(x.sum(), TINY)) for x in theta), heights)
+        return Arrangement(total, tuple(x * (total / max(x.sum(), LEAST)) for x in theta), heights)
 
 
 def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arrangement:
@@ -364,8 +366,8 @@ def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arr
     Two-level atoms have their extreme means in closed form; comparing the greatest at the right end of a step with the
     least at its left end is what a proof on a grid will do.
     """
-    E, grid = math.exp(epsilon - PROOF), ball.budget * bend(STEPS + 1)
-    top, low = np.zeros((len(p), STEPS)), np.zeros((len(p), STEPS))
+    E, grid = math.exp(epsilon - PROOF), ball.budget * bend(BUDGET_STEPS + 1)
+    top, low = np.zeros((len(p), BUDGET_STEPS)), np.zeros((len(p), BUDGET_STEPS))
     for s, h in enumerate(layout.heights):
         share, lo = float(p[s].sum()), h.min(axis=1)
         d = h.max(axis=1) - lo

@@ -11,26 +11,49 @@ from functools import cache, cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, logit
 
-from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.libraries import scipy
+from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
+from sfumato.tolerances import LEAST
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM = 8  # sets that exchanges begin from, and blocks that a price brings in at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
 TOGETHER = 400_000  # numbers in memory for the heights of several secrets
 SEARCHED = 10_000  # passes for the masses of a ball whose order has no closed form
-LISTED = 8  # useful values up to which all sets are listed instead of searched
+LISTED_SETS = 8  # useful values up to which all sets are listed instead of searched
 
 
 class BlockBall(Protocol):
     """A set whose secrets share a budget."""
 
-    budget: float
+    @property
+    def budget(self) -> float:
+        """What they share, in the units of `masses`."""
 
     def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
+
+
+class OwnBlocks(Protocol):
+    """A set whose secrets share nothing: each has masses of its own, and its extreme blocks are known."""
+
+    @property
+    def budget(self) -> float:
+        """0."""
+
+    def masses_of(self, s: int, w: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of measure w."""
+
+    def measure(self, s: int) -> Floats:
+        """That of sets of values, on which the heights of their blocks depend."""
+
+    def extreme(self, s: int, E: float) -> Floats:
+        """The extreme blocks between 1 and E, for few values."""
+
+
+BlockSet = BlockBall | OwnBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +87,7 @@ class Heights:
     from the right stops at the root of need − room after finitely many pieces.
     """
 
-    ball: BlockBall
+    ball: BlockSet
     s: int
     share: float | Floats  # of the secret; [mass, 1] for the masses of several at once, see `several`
     E: float
@@ -87,26 +110,26 @@ class Heights:
             low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
         spend(60 if getattr(self.ball, "alpha", 2.0) in (0.5, 2.0) else SEARCHED, low.size)
-        d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
+        d, at = (roof / np.maximum(high, DUST)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
             need, room = floor - d[:, None] * low, roof - d[:, None] * high
             i, j = need.argmax(axis=1), room.argmin(axis=1)
             positive = need[at, i] > 0.0
             excess = np.where(positive, need[at, i], 0.0) - room[at, j]
             slope = high[at, j] - np.where(positive, low[at, i], 0.0)
-            move = np.where((excess > 1e-14) & (slope > 0.0), excess / np.maximum(slope, 1e-300), 0.0)
+            move = np.where((excess > 1e-14) & (slope > 0.0), excess / np.maximum(slope, LEAST), 0.0)
             if not np.any(move > 1e-14 * d):
                 break
             d = d - move
         lo, d = np.maximum((floor - d[:, None] * low).max(axis=1), 0.0), np.maximum(d, 0.0)
         with np.errstate(divide="ignore"):
             carried = np.where(low > 0.0, floor / np.where(low > 0, low, 1.0), np.inf).max(axis=1)
-        zero = (carried < d * (1.0 - 1e-12)) & (lo <= 0.0)
+        zero = (carried < d * (1.0 - DUST)) & (lo <= 0.0)
         self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
 
     @staticmethod
     def several(
-        ball: BlockBall, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
+        ball: BlockSet, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
     ) -> list[Heights]:
         """One for each secret, many secrets in one pass where they differ by their share alone."""
         out: list[Heights] = []
@@ -140,7 +163,7 @@ def subsets(count: int) -> Floats:
 
 def possible(q: Floats, measure: Floats, grid: int = MASSES) -> Floats:
     """The masses at which heights are needed: those of all sets of few values, a grid for more."""
-    if len(q) > LISTED:
+    if len(q) > LISTED_SETS:
         return bend(grid)
     return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
@@ -157,7 +180,7 @@ class TwoLevel:
         ball, s = heights.ball, heights.s
         self.q, self.heights = q, heights
         self.measure = ball.measure(s) if hasattr(ball, "measure") else q  # of sets, on which their heights depend
-        few, self._some = len(q) <= LISTED, sets
+        few, self._some = len(q) <= LISTED_SETS, sets
         self.every: Floats | None = None
         if few:
             self.every = ball.extreme(s, heights.E) if hasattr(ball, "extreme") else self.start()
@@ -166,7 +189,7 @@ class TwoLevel:
     @cached_property
     def sets(self) -> Floats:
         """Sets of values to begin with: made when they are first asked for, which not every secret lives to see."""
-        if len(self.q) <= LISTED:
+        if len(self.q) <= LISTED_SETS:
             return subsets(len(self.q))
         return np.zeros((0, len(self.q))) if self._some is None else self._some()
 
@@ -181,7 +204,7 @@ class TwoLevel:
             return self.every
         w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
-        kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > 1e-9]))
+        kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > REPAIRED]))
         return np.concatenate([self.ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
 
     def gain(self, blocks: Floats) -> Floats:
@@ -206,7 +229,7 @@ class TwoLevel:
 
     def _found(self, y: Floats) -> Floats:
         k = len(self.q)
-        key = np.where(self.q > 0, y / np.maximum(self.q, 1e-300), np.where(y < 0, -np.inf, np.inf))
+        key = np.where(self.q > 0, y / np.maximum(self.q, LEAST), np.where(y < 0, -np.inf, np.inf))
         prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
         begin, top = np.concatenate([prefixes, self.sets]), -np.inf
         spend(60, begin.size)
@@ -321,7 +344,7 @@ def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
 
 
 def liked(
-    ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
+    ball: BlockSet, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
 ) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
     relaxation, plain = _relaxation(ball, p, epsilon, at_most), capped(epsilon, at_most)
@@ -334,17 +357,17 @@ def liked(
     return climbed(score, first, epsilon, at_most, TRIES)
 
 
-def _relaxation(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
+def _relaxation(ball: BlockSet, p: Floats, epsilon: float, at_most: float | None) -> Callable[[Profile], float]:
     """What a profile keeps in the relaxation, on some secrets; −∞ where it leaves no room."""
     E, shares = math.exp(epsilon), p.sum(1)
-    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
+    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - REPAIRED)
     spread = np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))
     chosen = np.argsort(shares)[spread]
     some = shares[chosen]
     grids = [possible(q, q, COARSE) for q in p[chosen] / some[:, None]]
 
     def kept(x: Profile) -> float:
-        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + 1e-9:
+        if x.drop >= 0.99 * (E - 1) or not least <= x.floor <= 1 + REPAIRED:
             return -np.inf
         heights = Heights.several(ball, chosen, some, E, x, ROUGH, grids)
         return relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
@@ -368,18 +391,17 @@ def climbed(
         places.append(-math.log(first.floor) / room)
 
     def cost(x: Floats) -> float:
-        share = expit(np.clip(x, -6.0, 6.0)).tolist()
+        share = scipy.special.expit(np.clip(x, -6.0, 6.0)).tolist()
         under = capped(epsilon, at_most, *share[2:])
         profile = replace(under, drop=rise * share[0], power=-math.log2(1.0 - share[1]))
         if profile not in seen:
             seen[profile] = score(profile)
         return -seen[profile]
 
-    from scipy.optimize import minimize
-
-    corners = logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
+    corners = scipy.special.logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
     with contextlib.suppress(OutOfTime):
-        minimize(cost, corners[0], method="Nelder-Mead", options={"maxfev": tries, "initial_simplex": corners})
+        options = {"maxfev": tries, "initial_simplex": corners}
+        scipy.optimize.minimize(cost, corners[0], method="Nelder-Mead", options=options)
     best = max(seen, key=lambda x: seen[x])
     return best, seen[best]
 
