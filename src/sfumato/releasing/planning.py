@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Kept, Learnt, learnt
 from sfumato.releasing.basis import Basis, basis_of, divided, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, bundled, chosen, coarser, cut, rival
+from sfumato.releasing.files import released_already
 from sfumato.releasing.wishes import (
     EVERY,
     Listener,
@@ -31,7 +33,7 @@ from sfumato.releasing.wishes import (
     numbered,
     say,
 )
-from sfumato.sources import Source, Where, located, open_source
+from sfumato.sources import Place, Source, located, open_source
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
@@ -89,18 +91,23 @@ class Plan:
     def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
         """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.
 
-        A method that was asked for rows that are near was not asked for estimates.
+        A method that was asked for rows that are near was not asked for estimates. What was drawn is kept also where
+        it is refused: whoever tries again until it goes well would choose among draws.
         """
+        self.keep()
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
                 f"the release would be worth {percent(told.share)} of its {told.n:,} rows to whoever estimates from it",
-                next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
-                "--anyway releases it all the same.",
+                next="A larger ε, more rows, fewer columns or coarser ones would help "
+                f"({option('sfumato plan', 'foreseen()')} says how much); {option('--anyway', 'anyway=True')} releases "
+                "it all the same.",
             )
 
-    def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
-        """What must be said aloud before the mechanism file is given away."""
-        return () if self.file is not None else tuple(notices_of(self.mechanism, file, self.table))
+    def notices(self, file: str | None = "the mechanism file") -> tuple[Notice, ...]:
+        """What must be said aloud before the release and its mechanism file, if there is one, are given away."""
+        again = released_already(self.source)
+        public = () if self.file is not None or file is None else notices_of(self.mechanism, file, self.table)
+        return (*(() if again is None else (again,)), *public)
 
 
 def plan(
@@ -220,7 +227,9 @@ class Counted:
         )
 
 
-def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
+def given(
+    source: Source, path: str | os.PathLike[str] | Place, secret: Sequence[str] = (), useful: Sequence[str] = ()
+) -> Plan:
     """A mechanism from a file, for a table that has its columns; its claim is proved before a row is drawn."""
     where = located(path)
     made = load(where)

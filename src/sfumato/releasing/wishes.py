@@ -208,6 +208,9 @@ class Listener(Protocol):
     def say(self, text: str) -> None:
         """A choice that was made where none was asked for."""
 
+    def warn(self, told: Notice) -> None:
+        """What nobody may miss."""
+
 
 def say(listener: Listener, *lines: str) -> None:
     """Some lines to whoever listens."""
@@ -229,6 +232,9 @@ class Silent:
         return contextlib.nullcontext()
 
     def say(self, text: str) -> None:
+        return None
+
+    def warn(self, told: Notice) -> None:
         return None
 
 

@@ -191,7 +191,8 @@ class Source:
         if not self.once:
             return self
         table = pa.Table.from_batches(list(self.batches(columns)))
-        return replace(table_source(table, self.name), reading=Meaning(guessed=self.reading.guessed))
+        held = table_source(table, self.name)
+        return replace(held, metadata=self.metadata, reading=Meaning(guessed=self.reading.guessed))
 
 
 def _added_up(tables: list[pa.Table], names: list[str]) -> pa.Table:
