@@ -311,7 +311,7 @@ def test_verify_exits_with_5_and_the_witness_when_the_claim_fails(people, out, t
     done = run("verify", bold, code=5)
     told = run("verify", bold, "--json", code=5)
 
-    assert "claims ε = 0.01 (LIP)" in done.stderr
+    assert "claimed ε ≤ 0.01 (LIP), proved only" in done.stderr
     assert re.search("worst at .*[FM] · [ABC]", done.stderr)
     assert json.loads(told.stdout)["claim"]["holds"] is False
     assert "claims no privacy" in run("verify", silent, code=5).stderr

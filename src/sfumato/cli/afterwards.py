@@ -15,7 +15,7 @@ from sfumato.cli.console import columns, document, pairs, progress, show_answer,
 from sfumato.cli.estimate import checked_confidence, mechanism_of
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
 from sfumato.decimals import LEVEL, at_most, capitalised, level, with_unit
-from sfumato.errors import ClaimError, InputError
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.composing.composition import Level
@@ -54,13 +54,13 @@ def report(
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        proof = None if mechanism.claim is None else certification.certificate_any(mechanism)
+        proof, wrong = (None, None) if mechanism.claim is None else certification.judged(mechanism, file)
     found, manifest = (None, None) if released is None else _read(released, mechanism)
     with progress("writing the report"):
         reporting.write_reports(
             out, mechanism, proof, found, manifest=manifest, title=title, level=confidence, file=file.name, force=force
         )
-    holds = proof is not None and proof.holds
+    holds = proof is not None and wrong is None
     show_answer({
         "file": file, "released": released, "rows": None if found is None else found.n,
         "level": None if proof is None else proof.level, "holds": holds, "files": {"report": out},
@@ -68,8 +68,8 @@ def report(
         ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
         *([("proved", level(proof.level, LEVEL))] if proof is not None and holds else []),
     ])
-    if mechanism.claim is not None and not holds:
-        raise ClaimError(f"claims {mechanism.claim.sentence}, which was not proved", where=file)
+    if wrong is not None:
+        raise wrong
 
 
 def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | BundleEstimate | None, Manifest | None]:

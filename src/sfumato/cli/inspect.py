@@ -13,7 +13,6 @@ from sfumato import certification, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, MISSING, level, percent
-from sfumato.errors import ClaimError
 from sfumato.libraries import numpy as np
 from sfumato.tolerances import AT_A_GLANCE
 
@@ -198,28 +197,20 @@ def verify(file: Path, as_json: bool) -> None:
       sfumato verify released.mechanism.json
     """
     mechanism = sf.load(file)
-    if mechanism.claim is None:
-        raise ClaimError("claims no privacy: there is nothing to verify", where=file)
-    found = certification.certificate_any(mechanism)
-    at = reporting.placed(reporting.witnessed(found))
+    found, wrong = certification.judged(mechanism, file)
     if as_json:
         document({"file": file, **reporting.document_of(mechanism, found)})
-    if not found.holds:
-        raise ClaimError(
-            f"claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be "
-            f"proved{'; worst at ' + at if at else ''}", next="Do not release with it.", where=file,
-        )
-    certification.confirm(mechanism)
+    if wrong is not None:
+        raise wrong
     if not as_json:
-        _tell(file, mechanism, found, mechanism.claim.sentence, at)
+        _tell(file, mechanism, found)
 
 
-def _tell(
-    file: Path, mechanism: Mechanism | Bundle, found: certification.Certificate, claimed: str, at: str
-) -> None:
+def _tell(file: Path, mechanism: Mechanism | Bundle, found: certification.Certificate) -> None:
     """A claim that holds, for people: what was proved, where it is worst, and what it means."""
+    at = certification.placed(certification.witnessed(found))
     pairs([
-        ("holds", claimed),
+        ("holds", "" if mechanism.claim is None else mechanism.claim.sentence),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
         *([("rests on", found.basis)] if found.basis != certification.PROVED else []),
