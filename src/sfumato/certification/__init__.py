@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         anywhere,
         bounded,
         bundle_certificate,
+        bundle_levels,
         certify_bundle,
         drawn_for,
     )

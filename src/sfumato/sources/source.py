@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from sfumato import sources
-from sfumato.alphabet import Ints, find_column
+from sfumato.alphabet import Column, Ints, find_column
 from sfumato.errors import DataError, InputError, listed
 from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import Said
@@ -178,6 +178,12 @@ class Source:
     def verbatim(self) -> Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)
+
+    def knowing(self, columns: Iterable[Column]) -> Source:
+        """The same source, in which no label of these columns means that a value is missing."""
+        labels = {x for c in columns for x in c.labels}
+        na = tuple(x for x in self.reading.na if x not in labels)
+        return self if na == self.reading.na else replace(self, reading=replace(self.reading, na=na))
 
     def expected(self, done: int) -> int | None:
         """How many rows there will be, told or guessed from the share that `done` rows were."""
