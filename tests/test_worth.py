@@ -76,6 +76,21 @@ def test_the_tables_of_a_release_are_its_estimates(people):
     assert all(float(r["low"]) <= float(r["share"]) <= float(r["high"]) for r in rows)
 
 
+def test_an_estimate_finds_the_mechanism_beside_a_released_file(people):
+    mechanism, out = sf.design(JOINT, 2.0, "grr").mechanism, people.with_name("out.csv")
+    rows = sf.release(people, mechanism, out).path
+    with pytest.raises(sf.InputError, match="mechanism=") as alone:
+        sf.estimate(out)
+    assert "--mechanism" in alone.value.text(shell=True)
+    saved = mechanism.save(people.with_name("out.mechanism.json"))
+
+    assert np.array_equal(sf.estimate(rows).p, sf.estimate(out, mechanism).p)
+    with pytest.raises(sf.InputError, match="Give the table itself"):
+        sf.estimate(saved)
+    with pytest.raises(sf.InputError, match="needs the mechanism"):
+        sf.estimate(sf.datasets.rows(JOINT))
+
+
 def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
     words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr", "--design",
              "exact")

@@ -30,7 +30,6 @@ from sfumato.releasing.wishes import (
     learned,
     named,
     notices_of,
-    numbered,
     say,
 )
 from sfumato.sources import Place, Source, located, open_source
@@ -333,7 +332,7 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, object]:
     if not asked and wishes.method != "distortion":
         return {}
 
-    values, outputs = numbered(wishes.values, joint.useful), None
+    values, outputs = None if wishes.values is None else joint.useful.numbered(wishes.values), None
     if wishes.distance != "hamming":
         values = [float(x) for x in designers.letters(joint.useful)] if values is None else values
         outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")

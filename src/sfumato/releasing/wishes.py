@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sfumato import designers
-from sfumato.alphabet import Alphabet, Column
+from sfumato.alphabet import Column
 from sfumato.errors import InputError, designed_epsilon, listed, option, spelled, unknown
 from sfumato.joint import SMALL
 from sfumato.mechanism import Bundle, Mechanism
@@ -172,21 +172,6 @@ def usual_cap(epsilon: float) -> float:
 def without(rules: Mapping[str, V] | None, dropped: Collection[str]) -> dict[str, V] | None:
     """The rules for other columns than these."""
     return {name: rule for name, rule in (rules or {}).items() if name not in dropped} or None
-
-
-def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
-    """The numbers in the order of the useful labels."""
-    if not isinstance(values, dict):
-        return None if values is None else list(values)
-    labels = [useful.text(i) for i in range(useful.size)]
-    if set(values) != set(labels):
-        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
-        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
-        raise InputError(
-            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
-            f"{', '.join(labels[:20])})."
-        )
-    return [values[label] for label in labels]
 
 
 # --- what a release says: what it is doing, to whoever listens --------------------------------------------------------
