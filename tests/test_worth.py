@@ -123,6 +123,29 @@ def test_a_release_that_is_worth_nothing_is_made_only_when_asked_for_once_more(p
     assert people.with_name("out.tables.csv").exists()
 
 
+@pytest.mark.parametrize("columns", ["one", "bundle"])
+def test_what_is_foreseen_of_a_part_or_by_a_reference_is_about_the_rows_that_are_released(people, columns):
+    asked = (people, "--secret", "ill", "--useful", "town,job", "--epsilon", 2, "--columns", columns, "--json")
+    method = ("--method", "grr") if columns == "one" else ()
+    few = people.with_name("few.csv")
+    few.write_text("".join(people.read_text().splitlines(keepends=True)[:801]))
+
+    part = json.loads(run("plan", *asked, *method, "--split", 0.1).stdout)
+    known = json.loads(run("plan", few, *asked[1:], *method, "--design-from", people).stdout)
+    plan = sf.plan(people, "ill", 2.0, ["town", "job"], columns=columns, split=0.1, seed=3,
+                   **({"method": "grr"} if columns == "one" else {}))
+
+    assert 0.85 * JOINT.n < part["rows"] < 0.95 * JOINT.n and known["rows"] == 800
+    assert plan.foreseen().n == sf.release(plan.source, plan.mechanism).num_rows < JOINT.n
+
+
+def test_rows_on_a_cluster_are_not_split_by_an_order_that_they_do_not_have():
+    from dataclasses import replace
+
+    with pytest.raises(sf.InputError, match="randomSplit"):
+        sf.plan(replace(sf.open_source(sf.datasets.rows(JOINT)), cluster=object()), "ill", 1.0, "town", split=0.1)
+
+
 def test_columns_that_nobody_named_are_chosen_so_that_the_release_is_worth_making(tmp_path):
     rng, n = np.random.default_rng(1), 2_000
     sizes = {"s": 2, "a": 9, "b": 2, "c": 6, "d": 3, "e": 40}

@@ -109,12 +109,14 @@ def _answer(plan: releasing.Plan, out: Path, *, as_json: bool) -> Answer:
 @table_argument
 @asking
 @click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
+@click.option("--split", type=float, metavar="FRACTION", help="Design on a random part of the rows, which is then not "
+              "released.")
 @click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @wishing
 @json_option
 def plan(
-    table: Where, secret: Many, useful: Many, design_from: Where | None, budget: float | None, form: str | None,
-    as_json: bool, **wishes: object,
+    table: Where, secret: Many, useful: Many, design_from: Where | None, split: float | None, budget: float | None,
+    form: str | None, as_json: bool, **wishes: object,
 ) -> None:
     """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
     they are drawn for it, are kept beside TABLE for the release.
@@ -124,9 +126,10 @@ def plan(
       sfumato plan people.csv --secret diagnosis --epsilon 1
     """
     read = read_as(wishes)
-    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
-    source = table_source(table, form, **read)
-    made = releasing.planned(source, wished, reference=design_from, listener=Screen(quiet=as_json))
+    private = design_from is None and split is None
+    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=private)
+    source, screen = table_source(table, form, **read), Screen(quiet=as_json)
+    made = releasing.planned(source, wished, reference=design_from, fraction=split, listener=screen)
     told = made.foreseen()
     if told is None:
         raise InputError("what the release will be worth is not known before its rows are counted.")

@@ -71,15 +71,12 @@ class Plan:
         return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
 
     def foreseen(self) -> Foreseen | None:
-        """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
-        no design to ask, or nobody knows how many rows there will be."""
+        """What estimates from the rows that are released will be worth, by what the mechanism file tells anybody; None
+        where there is no design to ask, or nobody knows how many rows there will be."""
         made = self.mechanism
-        if isinstance(made, Bundle):
-            n = self.rows or self.source.rows
-            return None if not n else estimation.prospects(made, n)
-        if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
+        if (not isinstance(made, Bundle) and made.joint is None) or not (n := self.rows or self.source.count()):
             return None
-        return foreseen(made, n=n)
+        return estimation.prospects(made, n) if isinstance(made, Bundle) else foreseen(made, n=n)
 
     def keep(self) -> None:
         """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""

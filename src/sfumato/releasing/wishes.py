@@ -140,10 +140,13 @@ def _at_counts(wishes: Wishes) -> str:
     what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
     if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
         what = "the method distortion"
-    exact, other = option("--design exact", "design='exact'"), option("--design-from, --split", "reference=, split=")
+    exact, other = option("--design exact", "design='exact'"), option(
+        "sfumato release --design-from or --split, sfumato design --source reference",
+        "reference=, split= or origin='reference'",
+    )
     return (
         f"{what} needs exact counts of the table, which would be in the mechanism file. Ask for that by name ({exact}),"
-        f" take counts from elsewhere ({other}, or sfumato design --source reference), or leave the method to auto."
+        f" take counts from elsewhere ({other}), or leave the method to auto."
     )
 
 
@@ -227,7 +230,7 @@ class Silent:
 
 
 NOISY = option("--design auto", "design='auto'")
-OTHER_DATA = option("--design-from reference.csv", "reference=")
+OTHER_DATA = option("sfumato release --design-from reference.csv", "reference=")
 COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
 
 
@@ -303,7 +306,7 @@ PUBLIC = {
         "the promise without it. Whoever gets the file gets the counts.",
         f"To keep private rows out of it, add noise to the counts ({NOISY}), design "
         f"from other data ({OTHER_DATA}), or on a random part that is then not released "
-        f"({option('--split 0.1', 'split=0.1')}).",
+        f"({option('sfumato release --split 0.1', 'split=0.1')}).",
     ),
     "split": (
         "Counts of the part set aside become public with the mechanism file",

@@ -192,6 +192,12 @@ class Source:
         share = self.share()
         return round(done / share) if done and share > 0 else None
 
+    def count(self) -> int | None:
+        """How many rows there are: known, or counted in a pass; None where there is only one pass, and on a cluster."""
+        if self.rows is not None or self.once or self.cluster is not None:
+            return self.rows
+        return sum(int(batch.num_rows) for batch in self.read(self.columns[:1], ()))
+
     def settled(self, columns: Sequence[str]) -> Source:
         """A source that can be read again; what can be read only once is held in memory."""
         if not self.once:
