@@ -125,7 +125,7 @@ def _document(found: Estimate | BundleEstimate, told: Numbers | None, confidence
             for i, (p, low, high) in enumerate(figures)
         ]}
 
-    names = [c.name for c in found.columns]
+    names, k = [c.name for c in found.columns], len(found.columns)
     return {
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
         "identifiable": bool(found.identifiable), "notes": list(found.notes),
@@ -133,11 +133,8 @@ def _document(found: Estimate | BundleEstimate, told: Numbers | None, confidence
         "numbers": None if told is None else {
             "mean": asdict(told.mean), "quantiles": {str(q): asdict(x) for q, x in told.quantiles.items()}
         },
-        "cells": [
-            {"values": dict(zip(names, cell, strict=False)),
-             **dict(zip(heads[len(names):], cell[len(names):], strict=True))}
-            for cell in cells
-        ],
+        "cells": [{"values": dict(zip(names, cell, strict=False)), **dict(zip(heads[k:], cell[k:], strict=True))}
+                  for cell in cells],
     }
 
 

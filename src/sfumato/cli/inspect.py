@@ -13,7 +13,6 @@ from sfumato import certification, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, MISSING, level, percent
-from sfumato.libraries import numpy as np
 from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from sfumato.mechanism.mechanism import Answer
 
 Meanings = list[tuple[str, list[tuple[str, float]]]]  # an output, and the cells it may come from with their chances
-LIKELIEST = 3  # original cells named for an output
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
     "noisy": "the private table with noise", "public": "none",
@@ -46,7 +44,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     m = sf.load(file)
     if isinstance(m, sf.Bundle):
         return _inspect_bundle(file, m, as_json)
-    meanings = _meanings(m, outputs)
+    meanings = [(_text(answer), cells) for answer, cells in m.meanings(outputs)]
     if as_json:
         return document(_record(file, m, meanings))
     pairs(_lines(file, m))
@@ -117,28 +115,6 @@ def _design(m: Mechanism) -> str:
         return f"{drawn}; {fingerprint}"
     small = f"; {m.joint.small_cells:,} cells hold 1 to 4 people" if m.joint.small_cells else ""
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
-
-
-def _meanings(m: Mechanism, most: int) -> Meanings:
-    """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
-    if m.joint is None or m.law.meaning == "subset":
-        return []
-    mean = m.mean_law(m.joint)
-    order = range(m.outputs) if m.outputs <= most or mean is None else np.argsort(-mean, kind="stable")
-    out = []
-    for y in list(order)[:most]:
-        weight = np.asarray(m.law.row(int(y)), float) * m.joint.p
-        total = float(weight.sum())
-        weight = (weight / total if total > 0 else m.joint.p).ravel()
-        top = np.argsort(-weight, kind="stable")[:LIKELIEST]
-        cells = [(_cell(m, int(x)), float(weight[x])) for x in top if weight[x] > 0]
-        out.append((_text(m.answer(int(y))), cells))
-    return out
-
-
-def _cell(m: Mechanism, x: int) -> str:
-    s, u = divmod(x, m.useful.size)
-    return f"{m.secret.text(s)} · {m.useful.text(u)}"
 
 
 def _text(label: Answer) -> str:
