@@ -23,7 +23,6 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, parts_of, untouched_errors
-from sfumato.privacy.ldp import compared
 from sfumato.tolerances import AT_A_GLANCE
 from sfumato.uncertainty import Anything, ChiSquareBall, RenyiBall
 
@@ -108,7 +107,7 @@ def _best_closed(task: Task) -> Draft | None:
 
 def searched(task: Task) -> bool:
     fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
-    return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1
+    return fits and task.joint.p.size <= SEARCHED and len(task.secrets) > 1
 
 
 # --- what estimates from a release will be worth, and what would help, before a row is released -----------------------

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.alphabet import Column, Floats
+from sfumato.alphabet import Column, Floats, Ints
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import FINE, MARGINS, sealed_by
 from sfumato.decimals import LEVEL, SHORT, at_least, at_most, near, percent
@@ -22,6 +22,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
+from sfumato.privacy.ldp import compared
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
@@ -131,6 +132,11 @@ class Task:
     @property
     def rows(self) -> int:
         return self.joint.secret.size if self.reads == "both" else 1
+
+    @property
+    def secrets(self) -> Ints:
+        """The secrets that F allows to occur."""
+        return compared(self.within)
 
     @property
     def ceiling(self) -> float:

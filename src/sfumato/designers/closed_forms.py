@@ -19,7 +19,6 @@ from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.optimise.arrays import greatest_gap
-from sfumato.privacy.ldp import compared
 from sfumato.tolerances import LISTED as MATRIX_CELLS
 from sfumato.tolerances import SUBSETS
 from sfumato.uncertainty import Anything, ChiSquareBall
@@ -35,9 +34,9 @@ def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     return float((above[positive] / below[positive]).min()) if positive.any() else math.inf
 
 
-def reachable(within: UncertaintySet) -> tuple[Floats, Floats]:
+def reachable(task: Task) -> tuple[Floats, Floats]:
     """The least and greatest P(u|s) over F, for the secrets that F allows to occur."""
-    secrets, (low, high) = compared(within), within.spikes()
+    secrets, (low, high) = task.secrets, task.within.spikes()
     return low[secrets], high[secrets]
 
 
@@ -62,7 +61,7 @@ def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
     (c + t·p(u|s)) / (c + t·p(u)) ≤ E and its inverse, for every s and u.
     """
     q, p, rise = task.joint.useful_given_secret, task.joint.p_useful, math.exp(task.epsilon)
-    secrets = compared(task.within)
+    secrets = task.secrets
     c = np.broadcast_to(offset, q.shape)[secrets]
     above = least_quotient(c * (rise - 1), q[secrets] - rise * p)
     return min(above, least_quotient(c * (1 - 1 / rise), p / rise - q[secrets]))
@@ -77,7 +76,7 @@ def subsets(task: Task) -> float:
     if task.anywhere is not None:
         return min(subsets(replace(task, at_most=None)), subsets(task.anywhere))
     E, rise = math.exp(task.epsilon), math.expm1(task.epsilon)
-    secrets = compared(task.within)
+    secrets = task.secrets
     if task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
     if task.notion == "lip":
@@ -128,17 +127,17 @@ def strength(task: Task) -> float:
     """
     if task.anywhere is not None:
         return min(strength(replace(task, at_most=None)), strength(task.anywhere))
-    rise, secrets = math.expm1(task.epsilon), compared(task.within)
+    rise, secrets = math.expm1(task.epsilon), task.secrets
     if task.notion == "ldp":
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
     if task.reads == "useful":
-        return lip_value(task) if task.notion == "lip" else float(single_values(reachable(task.within), task.epsilon))
+        return lip_value(task) if task.notion == "lip" else float(single_values(reachable(task), task.epsilon))
     if len(secrets) < 2:
         return math.inf
     if task.notion == "lip":
         p, q = task.joint.p, task.joint.useful_given_secret
         return least_quotient(rise, np.concatenate([(q - (1 + rise) * p)[secrets], p]))
-    return least_quotient(rise, reachable(task.within)[1])
+    return least_quotient(rise, reachable(task)[1])
 
 
 def grr(task: Task) -> Draft:
@@ -180,7 +179,7 @@ def fitted(task: Task) -> float:
 
     Both are quadratics in x = e^α: R x² − E x + 1 − R ≤ 0 at the greatest R, R x² − x/E + 1 − R ≥ 0 at every R.
     """
-    E, (low, high) = math.exp(task.epsilon), reachable(task.within)
+    E, (low, high) = math.exp(task.epsilon), reachable(task)
     x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, 1e-300)).min())
     for r in (low, high):
         inner = 1 / E**2 - 4 * r * (1 - r)
@@ -239,7 +238,7 @@ def _kept(task: Task) -> float:
     """max κ with (c_y − min(κ,1)p₁ + κR₁) ≤ E(c_y − min(κ,1)p₂ + κR₂) for all reachable R₁, R₂ of two secrets; where
     inputs are compared these are 0 and 1, and the secrets may be the same."""
     q, E, inputs = task.joint.useful_given_secret, math.exp(task.epsilon), task.notion == "ldp"
-    total, secrets = q.sum(0), np.arange(len(q)) if inputs else compared(task.within)
+    total, secrets = q.sum(0), np.arange(len(q)) if inputs else task.secrets
     if len(total if inputs else secrets) < 2:
         return math.inf
     q, (low, high) = q[secrets], (np.zeros(q.shape), np.ones(q.shape)) if inputs else task.within.spikes()

@@ -23,7 +23,6 @@ from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.mixing import PreciseRows, least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
-from sfumato.privacy.ldp import compared
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import UncertaintySet
 
@@ -86,7 +85,7 @@ class Estimated:
     def of(cls, task: Task, target: Any) -> Estimated:
         if task.notion != "rldp":
             raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
-        if len(compared(task.within)) < 2:
+        if len(task.secrets) < 2:
             raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
         whole = isinstance(target, str) and target in ("joint", "table")
         return cls(task, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read

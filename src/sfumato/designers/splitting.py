@@ -72,7 +72,7 @@ def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
     if task.notion == "ldp":
         return np.expm1
     if rule == "tight":
-        return partial(single_values, reachable(task.within))
+        return partial(single_values, reachable(task))
     d = total_variation(task)
     return lambda epsilon2: 2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf)
 
