@@ -139,6 +139,15 @@ def test_what_is_foreseen_of_a_part_or_by_a_reference_is_about_the_rows_that_are
     assert plan.foreseen().n == sf.release(plan.source, plan.mechanism).num_rows < JOINT.n
 
 
+def test_what_is_not_known_of_a_large_table_is_not_called_worthless(tmp_path):
+    rng, n = np.random.default_rng(1), 20_000
+    table = pa.table({"s": rng.choice(["a", "b"], n), "u": [f"v{i}" for i in rng.integers(0, 400, n)]})
+    plan = sf.plan(table, "s", 1.0, "u", method="cr", columns="one", design="exact")
+
+    assert plan.mechanism.joint.p.size == 800 and plan.foreseen() is None
+    assert sf.publish(plan, tmp_path / "out.csv").rows == n
+
+
 def test_rows_on_a_cluster_are_not_split_by_an_order_that_they_do_not_have():
     from dataclasses import replace
 

@@ -132,7 +132,8 @@ def plan(
     made = releasing.planned(source, wished, reference=design_from, fraction=split, listener=screen)
     told = made.foreseen()
     if told is None:
-        raise InputError("what the release will be worth is not known before its rows are counted.")
+        raise InputError("what the release will be worth is not known: rows can be read only once, or the table is too "
+                         "large for that by this method.")
     made.keep()
     if as_json:
         document(_foreseen_document(told, made.notes))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import designers, estimation
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
-from sfumato.designers.aiming import Foreseen, foreseen
+from sfumato.designers.aiming import Foreseen, foreseen, is_foreseeable
 from sfumato.designers.base import RELATIVE
 from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
@@ -72,9 +72,12 @@ class Plan:
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the rows that are released will be worth, by what the mechanism file tells anybody; None
-        where there is no design to ask, or nobody knows how many rows there will be."""
+        where there is no design to ask, its table is too large for an answer, or nobody knows how many rows there are.
+        """
         made = self.mechanism
-        if (not isinstance(made, Bundle) and made.joint is None) or not (n := self.rows or self.source.count()):
+        if not isinstance(made, Bundle) and (made.joint is None or not is_foreseeable(made)):
+            return None
+        if not (n := self.rows or self.source.count()):
             return None
         return estimation.prospects(made, n) if isinstance(made, Bundle) else foreseen(made, n=n)
 
