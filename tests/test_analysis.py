@@ -152,3 +152,12 @@ def test_figures_are_frames():
     assert list(frame) == ["ill", "group", "share given group", "low", "high"] and len(frame) == 6
     assert figures.to_polars().shape == figures.to_arrow().shape == (6, 5)
     assert "<table>" in figures._repr_html_() and "95 % intervals one by one" in repr(figures)
+
+
+def test_what_outputs_mean_is_the_posterior_under_the_design_distribution():
+    made = sf.design(sf.Joint.from_counts([[40, 25, 60], [30, 70, 20]], secret=["ill", "well"], useful=["a", "b", "c"]), 1.0, "grr").mechanism
+    told = dict(made.meanings(most=4, named=6))
+    law = made.matrix * made.joint.p.ravel()
+
+    assert len(told) == 4 and all(sum(p for _, p in cells) == pytest.approx(1) for cells in told.values())
+    assert dict(told["well", "b"])["well · b"] == pytest.approx(law[4, 4] / law[4].sum())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from scipy.special import bdtr, bdtrc
 
 import sfumato as sf
 from sfumato.auditing.attacks import Halves, at_least, at_most, guessing, odds, split
 from sfumato.auditing.audits import as_box
+from sfumato.cli import cli
 
 inf = math.inf
 SEED = 1  # audits are at a risk of 1e-3; over 800 seeds, 1 and 9 had a conformity below 1e-3 and 1e-2 (seed 0 is one)
@@ -80,6 +84,41 @@ def test_a_released_table_is_audited_beside_its_truth(tmp_path):
     assert sf.audit(tmp_path / "out.csv", made, truth=tmp_path / "people.csv", epsilon=0.6, seed=SEED).refuted
     liar = sf.audit(tmp_path / "people.csv", made, truth=tmp_path / "people.csv", seed=SEED)  # released as it is
     assert liar.refuted and liar.judgements[0].found > 3 and not liar.conforms
+
+
+def test_a_bundle_is_audited_part_by_part_and_a_part_that_claims_too_little_is_found():
+    rng = np.random.default_rng(0)
+    people = {name: rng.choice(["a", "b"], 3000) for name in ("secret", "one", "two")}
+    bundle = sf.plan(pa.table(people), "secret", 2.0, ["one", "two"], columns="bundle", public="all").mechanism
+    honest = sf.audit(bundle, records=20_000, seed=SEED)
+    assert [name for name, _ in honest.parts] == list(bundle.names) and not honest.refuted
+    assert honest.records == sum(part.records for _, part in honest.parts) >= 20_000
+
+    first, *rest = bundle.parts
+    liar = replace(bundle, parts=(first.with_claim(replace(first.claim, epsilon=0.2)), *rest))
+    found = sf.audit(liar, records=20_000, seed=SEED)
+    assert found.refuted and [part.refuted for _, part in found.parts] == [True, *(False for _ in rest)]
+    for more in ({"epsilon": 1.0}, {"truth": pa.table(people)}):
+        with pytest.raises(sf.InputError, match="part by part"):
+            sf.audit(bundle, **more)
+
+
+def test_the_truth_of_an_audit_is_read_as_it_was_for_the_release(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{'FM'[rng.integers(2)]};{['1,5', '2,5', '?'][rng.integers(3)]}" for _ in range(3000)]
+    (tmp_path / "people.csv").write_text("sex;dose\n" + "\n".join(lines) + "\n")
+    said = {"delimiter": ";", "decimal": ",", "na": "?"}
+    source = sf.open_source(tmp_path / "people.csv", **said)
+    made = sf.design(sf.Exactly(sf.tabulate(source, "sex", "dose")), 1.0, "grr", notion="ldp").mechanism
+    sf.release(source, made, to=tmp_path / "out.csv", seed=5)
+    made.save(tmp_path / "m.json")
+    assert sf.audit(tmp_path / "out.csv", made, truth=source, seed=SEED).records == 3000
+
+    words = ["audit", "m.json", "--released", "out.csv", "--truth", "people.csv", "--seed", "1"]
+    words = [str(tmp_path / x) if "." in x else x for x in words]
+    reading = [x for name, value in said.items() for x in (f"--{name}", value)]
+    assert CliRunner().invoke(cli, [*words, *reading]).exit_code == 0
+    assert CliRunner().invoke(cli, words).exit_code == 3  # '?' is no label
 
 
 def test_the_bounds_are_exact_binomial_tails():

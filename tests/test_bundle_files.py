@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from tests.columns_data import people
 
 import sfumato as sf
 import sfumato_kernel
+from sfumato.certification import proving, together
+from sfumato.cli import cli
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import BundleRecord
 from sfumato.mechanism.file import checksum
@@ -50,6 +53,21 @@ def call_it_a_star(record):
 def test_forged_promises_are_found_out_by_verify(saved, change):
     forged(saved, change)
     with pytest.raises(sf.ClaimError, match="proved only"):
+        sf.verify(saved)
+
+
+def test_the_command_proves_what_parts_claim_also_where_the_kernel_does_not(saved, monkeypatch):
+    def boast(record):
+        record.parts[0].claim.epsilon = 1e-3
+
+    forged(saved, boast)
+    for module in (proving, together):  # as of a bundle that is too large for it
+        monkeypatch.setattr(module, "confirm", lambda made: False)
+
+    done = CliRunner().invoke(cli, ["verify", str(saved)])
+
+    assert done.exit_code == 5 and "part 'secret' claims" in done.stderr
+    with pytest.raises(sf.ClaimError, match="part 'secret' claims"):
         sf.verify(saved)
 
 

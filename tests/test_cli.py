@@ -151,6 +151,16 @@ def test_designing_from_the_private_table_is_said_aloud(people, out):
     assert json.loads((out.parent / "out.manifest.json").read_text())["design_data"] == "private"
 
 
+def test_a_way_out_that_another_command_has_is_said_with_its_name(people, tmp_path):
+    asked = ["design", people, "--secret", "sex", "--useful", "town", "--epsilon", 1, "--out", tmp_path / "m.json"]
+
+    said = run(*asked, *FAST, "--design", "exact").stderr + run(*asked, "--method", "polyopt", code=2).stderr
+
+    told = " ".join(said.replace("│", " ").split())
+    assert len(re.findall("--design-from|--split", told)) == 4
+    assert len(re.findall("sfumato release --design-from|(sfumato release|or) --split", told)) == 4
+
+
 def test_small_cells_are_counted_in_the_notice(people, out):
     with people.open("a") as file:
         file.write("x,F,D,20\ny,F,D,20\nz,M,E,20\n")
@@ -311,7 +321,7 @@ def test_verify_exits_with_5_and_the_witness_when_the_claim_fails(people, out, t
     done = run("verify", bold, code=5)
     told = run("verify", bold, "--json", code=5)
 
-    assert "claims ε = 0.01 (LIP)" in done.stderr
+    assert "claimed ε ≤ 0.01 (LIP), proved only" in done.stderr
     assert re.search("worst at .*[FM] · [ABC]", done.stderr)
     assert json.loads(told.stdout)["claim"]["holds"] is False
     assert "claims no privacy" in run("verify", silent, code=5).stderr

@@ -342,3 +342,13 @@ def test_at_level_zero_every_truth_keeps_to_it():
     for method in ("grr", "srr", "ir"):
         found = realised(sf.design(sf.ChiSquareBall(joint), 0.0, method).mechanism, joint, 0.0)
         assert found.high < 1e-12 and found.share == 1.0  # what is above zero is a slip of floats
+
+
+def test_a_comparison_is_saved_whole_into_a_folder_at_the_level_nearest_to_the_one_asked_for(tmp_path):
+    found = sf.compare(sf.datasets.adult("sex", "race"), epsilon=[0.5, 2.0], methods=["srr", "grr"])
+
+    files = found.save(tmp_path / "new" / "compared", at=3.0)
+
+    assert {p.name for p in (tmp_path / "new" / "compared").iterdir()} == set(files)
+    assert files["compare.csv"].read_text() == found.csv() and "ε = 2" in files["compare.html"].read_text()
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files.values())

@@ -303,3 +303,11 @@ def test_notes_tell_every_part_of_epsilon(folder):
     said, (left,), _ = parts()
 
     assert sum(said) + left == pytest.approx(2.0) and {p.name for p in folder.iterdir()} == before
+
+
+def test_noise_that_may_leave_nothing_of_the_rows_is_called_so():
+    noise = Noise(0.0025, 600, counts=0.0025)
+    drawn = replace(sf.Joint.from_counts([[0, 0, 85], [0, 0, 515]]), noise=noise)
+
+    with pytest.raises(sf.InputError, match="too small for noisy counts"):
+        sf.covering(drawn)

@@ -127,6 +127,38 @@ def test_rows_are_drawn_by_flows_and_flows_are_made_of_checked_mechanisms_in_the
     }  # and by attacks, on rows that they make up themselves
 
 
+def test_every_entrance_gives_an_order_whose_steps_are_in_the_session_alone():
+    assert calls("Order") | calls("releasing.Order") == {
+        "releasing/entrances.py", "studio/desk.py", "cli/release.py", "cli/demo.py"
+    }
+    steps = re.compile(r"\.(foresee|check|check_worth)\(")
+    assert [p.name for p in HOME.rglob("*.py") if steps.search(p.read_text())] == ["session.py"]
+
+
+def test_a_plan_that_is_worth_nothing_is_published_when_asked_for_once_more_and_its_draw_is_kept(people, tmp_path):
+    csv.write_csv(people, tmp_path / "people.csv")
+    plan = partial(sf.plan, tmp_path / "people.csv", "health", 0.1, "town", method="grr", design="noisy", public="all")
+
+    with pytest.raises(sf.InputError, match="anyway=True releases it all the same"):
+        sf.publish(plan(), tmp_path / "out.csv")
+    (kept,) = tmp_path.glob("people.*.counts.json")
+    assert sorted(os.listdir(tmp_path)) == sorted(["people.csv", kept.name])
+
+    sf.publish(plan(), tmp_path / "out.csv", anyway=True)
+    assert sf.load(tmp_path / "out.mechanism.json").joint.fingerprint == sf.load_counts(kept).fingerprint
+
+
+def test_a_plan_for_a_table_that_is_a_release_says_so(people, honest, tmp_path):
+    again = "This table is a release already"
+    sf.release(people, honest, tmp_path / "out.csv")
+    told = sf.release(people, honest)
+
+    for table in (tmp_path / "out.csv", told, told.to_reader()):
+        plan = sf.plan(table, "health", 1.0, "town", method="srr", public="all")
+        assert again in [n.title for n in plan.notices()]
+    assert again not in [n.title for n in sf.plan(people, "health", 1.0, "town", method="srr", public="all").notices()]
+
+
 def test_the_steps_of_the_session_stand_in_the_order_in_which_data_moves():
     text = (HOME / "releasing/session.py").read_text()
     steps = ["def open(", "def design(", "def load(", "def check(", "def written("]

@@ -8,6 +8,7 @@ import json
 import pickle
 import shlex
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from tests.studio import people
 
 import sfumato as sf
 from sfumato.cli import cli
-from sfumato.cli.release import _wishes as wishes_of_command
+from sfumato.cli.release import _using as wishes_of_command
 from sfumato.cli.release import release as release_command
 from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
@@ -268,6 +269,22 @@ def test_a_release_has_the_files_of_the_command_line_and_its_proof_holds(desk, t
     assert found.n == 32561 and np.all((low - 0.02 <= truth) & (truth <= high + 0.02))
     page = (tmp_path / "released.report.html").read_text()
     assert "We" in page and done["command"].split(" --out")[0].replace(" --publisher We", "") in page.replace("&#39;", "'")
+
+
+def test_what_was_drawn_for_a_release_that_is_refused_is_kept_and_used_when_it_is_asked_for_again(tmp_path):
+    desk, choice = Desk(Heard()), {"roles": {"sex": "secret", "race": "useful"}, "public": True}
+    desk.open(str(people(tmp_path / "people.csv")), "people.csv", {})
+    desk.choose(choice, 0.05, None)
+    ask = partial(desk.release, choice, 0.02, None, str(tmp_path / "r.csv"), table="people.csv")
+    desk.add_level(0.02)
+
+    with pytest.raises(sf.InputError, match="worth"):
+        ask(more={})
+    drawn = [p.name for p in tmp_path.iterdir() if p.name != "people.csv"]
+    assert all(name.endswith(".counts.json") for name in drawn)
+    ask(more={"anyway": True})
+    assert sf.verify(tmp_path / "r.mechanism.json").holds
+    assert set(drawn) == {p.name for p in tmp_path.glob("*.counts.json")}
 
 
 def test_the_command_that_is_shown_asks_for_the_same_design(table, tmp_path):

@@ -76,6 +76,21 @@ def test_the_tables_of_a_release_are_its_estimates(people):
     assert all(float(r["low"]) <= float(r["share"]) <= float(r["high"]) for r in rows)
 
 
+def test_an_estimate_finds_the_mechanism_beside_a_released_file(people):
+    mechanism, out = sf.design(JOINT, 2.0, "grr").mechanism, people.with_name("out.csv")
+    rows = sf.release(people, mechanism, out).path
+    with pytest.raises(sf.InputError, match="mechanism=") as alone:
+        sf.estimate(out)
+    assert "--mechanism" in alone.value.text(shell=True)
+    saved = mechanism.save(people.with_name("out.mechanism.json"))
+
+    assert np.array_equal(sf.estimate(rows).p, sf.estimate(out, mechanism).p)
+    with pytest.raises(sf.InputError, match="Give the table itself"):
+        sf.estimate(saved)
+    with pytest.raises(sf.InputError, match="needs the mechanism"):
+        sf.estimate(sf.datasets.rows(JOINT))
+
+
 def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
     words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr", "--design",
              "exact")
@@ -106,6 +121,38 @@ def test_a_release_that_is_worth_nothing_is_made_only_when_asked_for_once_more(p
     assert "--anyway" in refused.stderr and "ill:" in refused.stderr and os.listdir(people.parent) == ["people.csv"]
     run(*words, "--anyway")
     assert people.with_name("out.tables.csv").exists()
+
+
+@pytest.mark.parametrize("columns", ["one", "bundle"])
+def test_what_is_foreseen_of_a_part_or_by_a_reference_is_about_the_rows_that_are_released(people, columns):
+    asked = (people, "--secret", "ill", "--useful", "town,job", "--epsilon", 2, "--columns", columns, "--json")
+    method = ("--method", "grr") if columns == "one" else ()
+    few = people.with_name("few.csv")
+    few.write_text("".join(people.read_text().splitlines(keepends=True)[:801]))
+
+    part = json.loads(run("plan", *asked, *method, "--split", 0.1).stdout)
+    known = json.loads(run("plan", few, *asked[1:], *method, "--design-from", people).stdout)
+    plan = sf.plan(people, "ill", 2.0, ["town", "job"], columns=columns, split=0.1, seed=3,
+                   **({"method": "grr"} if columns == "one" else {}))
+
+    assert 0.85 * JOINT.n < part["rows"] < 0.95 * JOINT.n and known["rows"] == 800
+    assert plan.foreseen().n == sf.release(plan.source, plan.mechanism).num_rows < JOINT.n
+
+
+def test_what_is_not_known_of_a_large_table_is_not_called_worthless(tmp_path):
+    rng, n = np.random.default_rng(1), 20_000
+    table = pa.table({"s": rng.choice(["a", "b"], n), "u": [f"v{i}" for i in rng.integers(0, 400, n)]})
+    plan = sf.plan(table, "s", 1.0, "u", method="cr", columns="one", design="exact")
+
+    assert plan.mechanism.joint.p.size == 800 and plan.foreseen() is None
+    assert sf.publish(plan, tmp_path / "out.csv").rows == n
+
+
+def test_rows_on_a_cluster_are_not_split_by_an_order_that_they_do_not_have():
+    from dataclasses import replace
+
+    with pytest.raises(sf.InputError, match="randomSplit"):
+        sf.plan(replace(sf.open_source(sf.datasets.rows(JOINT)), cluster=object()), "ill", 1.0, "town", split=0.1)
 
 
 def test_columns_that_nobody_named_are_chosen_so_that_the_release_is_worth_making(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sfumato import sources
 from sfumato.decimals import MISSING
-from sfumato.errors import At, DataError, InputError, unknown
+from sfumato.errors import At, DataError, InputError, option, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,6 +215,24 @@ class Alphabet:
         except ValueError:
             return None
         return found if np.all(np.isfinite(found)) else None
+
+    def numbered(self, values: Sequence[float] | Mapping[str, float]) -> list[float]:
+        """Numbers in the order of the labels, by which they may be given.
+
+        >>> Alphabet.of(Column.of("dose", ["low", "high"])).numbered({"high": 2, "low": 1})
+        [1, 2]
+        """
+        if not isinstance(values, Mapping):
+            return list(values)
+        labels = [self.text(i) for i in range(self.size)]
+        if set(values) != set(labels):
+            off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
+            what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
+            raise InputError(
+                f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
+                f"{', '.join(labels[:20])})."
+            )
+        return [values[label] for label in labels]
 
     def code(self, value: object) -> int:
         """The code of a value: plain for one column, a sequence of as many values as there are columns."""

@@ -17,18 +17,17 @@ from sfumato.drawing.sampling import Sampler
 from sfumato.errors import ClaimError, DataError, InputError, option
 from sfumato.estimation.tally import manifest_beside
 from sfumato.joint import Joint
-from sfumato.mechanism import Claim, Mechanism, load_mechanism
+from sfumato.mechanism import Bundle, Claim, Mechanism, load_mechanism
 from sfumato.privacy import RLDP
-from sfumato.sources import open_source
+from sfumato.sources import Source, open_source
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import Exactly
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.sources.source import TableLike
 
 Box = Callable[[Ints], npt.ArrayLike]  # codes of inputs, one per record → codes of outputs, one per record
+LEAST_RECORDS = 1000  # of a part of a bundle: fewer show hardly anything
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +115,9 @@ def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Recor
         )
     written = {"cell": [mechanism.secret, mechanism.useful], "useful": [mechanism.useful]}
     symbols = [Alphabet.of(mechanism.symbols)]
-    outputs = _codes(released, Alphabet.written(*written.get(mechanism.law.meaning, symbols)))
-    secrets, useful = _codes(truth, mechanism.secret), _codes(truth, mechanism.useful)
+    outputs = _codes(released.verbatim(), Alphabet.written(*written.get(mechanism.law.meaning, symbols)))
+    true = open_source(truth).knowing((*mechanism.secret.columns, *mechanism.useful.columns))
+    secrets, useful = _codes(true, mechanism.secret), _codes(true, mechanism.useful)
     if len(outputs) != len(useful):
         raise DataError(
             f"the released table has {len(outputs):,} rows and the true one {len(useful):,}: an audit needs them side "
@@ -127,8 +127,7 @@ def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Recor
     return Records(inputs, secrets, outputs, False)
 
 
-def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
-    source = open_source(os.fspath(table) if isinstance(table, os.PathLike) else table).verbatim()
+def _codes(source: Source, alphabet: Alphabet) -> Ints:
     parts, row = [], 0
     for batch in source.batches(list(alphabet.names)):
         parts.append(np.asarray(alphabet.encode(batch, first_row=row), np.int64))
@@ -145,6 +144,7 @@ class Audit:
     judgements: tuple[attacks.Judgement, ...]
     conformity: attacks.Conformity | None  # None when the mechanism has no weights to compare with
     guessing: attacks.Guessing | None  # of the secret, or of the function asked for
+    parts: tuple[tuple[str, Audit], ...] = ()  # of a bundle, by name: its promise follows from theirs
 
     @property
     def conforms(self) -> bool:
@@ -153,23 +153,31 @@ class Audit:
     @property
     def refuted(self) -> bool:
         """Whether some promise, or the file itself, is false at the stated risk."""
-        return not self.conforms or any(j.refuted for j in self.judgements)
+        return not self.conforms or any(j.refuted for j in self.judgements) or any(x.refuted for _, x in self.parts)
 
 
 def audit(
-    box: Box | Mechanism | TableLike, mechanism: Mechanism | str | os.PathLike[str] | None = None, *,
+    box: Box | Mechanism | Bundle | TableLike,
+    mechanism: Mechanism | Bundle | str | os.PathLike[str] | None = None, *,
     truth: TableLike | None = None, epsilon: float | None = None, function: npt.ArrayLike | None = None,
     records: int = 1_000_000, risk: float = 1e-3, seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
 
     `box` is a function from codes of inputs to codes of outputs, a sealed mechanism (answers come from the sampler of
-    releases), or, with truth=, a released table beside the table it came from. `mechanism` carries the promise;
+    releases), or, with truth=, a released table beside the table it came from. A bundle is attacked part by part, at
+    the level that each claims; its audit has `.parts`. `mechanism` carries the promise;
     epsilon= replaces its level, to ask what another claim would survive. function[x] is something about the input to
     guess (default: the secret). Answers are judged on records that did not choose the attack, by exact binomial bounds;
     `risk` is the chance to refute anything that is true; seed= repeats an audit. Sampling cannot see faults rarer than
     about 1/records.
     """
+    if isinstance(box, Bundle) or isinstance(mechanism, Bundle):
+        if not isinstance(box, Bundle) or not all(x is None for x in (mechanism, truth, epsilon, function)):
+            asked = option("--released, --truth and --epsilon", "truth=, epsilon= and function=")
+            raise InputError("a bundle is attacked part by part through its own sampler, at the level that each claims",
+                             next=f"Leave out {asked}.")
+        return _each(box, records, risk, seed)
     claimed = _mechanism(box, mechanism)
     check_size(claimed)
     claims = _claims(claimed, epsilon)
@@ -187,6 +195,15 @@ def audit(
         sum(len(r.inputs) for r in heard), risk, tuple(judged), _conformity(claimed, heard),
         _guesses(claimed, heard[0], function, rng, risk),
     )
+
+
+def _each(bundle: Bundle, records: int, risk: float, seed: int | None) -> Audit:
+    """An attack on every part, which share the questions and the risk."""
+    each, share = max(LEAST_RECORDS, records // len(bundle.parts)), risk / len(bundle.parts)
+    found = [audit(part, records=each, risk=share, seed=seed) for part in bundle.parts]
+    judged = tuple(j for one in found for j in one.judgements)
+    parts = tuple(zip(bundle.names, found, strict=True))
+    return Audit(sum(one.records for one in found), risk, judged, None, None, parts)
 
 
 def _mechanism(box: object, mechanism: Mechanism | str | os.PathLike[str] | None) -> Mechanism:

@@ -13,17 +13,20 @@ if TYPE_CHECKING:
         certificate,
         certificate_any,
         certify,
+        judged,
+        placed,
         seal,
         verify,
+        witnessed,
     )
     from sfumato.certification.leakage_proofs import about_side_channels, leakage_level, secret_information
     from sfumato.certification.promises import THEOREM, PromisesTold, design_sentence, promises, told_exactly
-    from sfumato.certification.proving import confirm
     from sfumato.certification.together import (
         about_record,
         anywhere,
         bounded,
         bundle_certificate,
+        bundle_levels,
         certify_bundle,
         drawn_for,
     )

@@ -15,7 +15,7 @@ from sfumato.certification import proving
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_anything
 from sfumato.decimals import LEVEL, at_most, nats
-from sfumato.errors import ClaimError, InputError, SfumatoError
+from sfumato.errors import ClaimError, InputError, SfumatoError, Spot
 from sfumato.frames import Datum, Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, load
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
@@ -212,6 +212,19 @@ def sealed_by(
     )
 
 
+def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    """Where the level is attained, as texts."""
+    found = certificate.witness.items()
+    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
+
+
+def placed(witness: tuple[tuple[str, str], ...]) -> str:
+    """Where the level is attained, for whoever checks it."""
+    found = dict(witness)
+    versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
+    return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
+
+
 def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     """Prove the claim from the integer weights alone, or raise ClaimError with a witness.
 
@@ -227,10 +240,10 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     made = certificate(mechanism, claim)
     if not made.holds:
         made = next((c for c in (made, *made.also) if c.level > c.epsilon), made)
-        where = ", ".join(f"{key} = {value!r}" for key, value in made.witness.items())
+        where = placed(witnessed(made))
         raise ClaimError(
             f"claimed ε ≤ {at_most(made.epsilon, LEVEL)} ({made.title}), proved only ε ≤ "
-            f"{at_most(made.level, LEVEL)}{' at ' + where if where else ''}", next="Nothing was released.",
+            f"{at_most(made.level, LEVEL)}{', worst at ' + where if where else ''}", next="Nothing was released.",
         )
     if refused is not None:
         raise refused
@@ -247,6 +260,25 @@ def certify_any(made: Mechanism | Bundle) -> Certificate:
     return certification.certify_bundle(made) if isinstance(made, Bundle) else certify(made)
 
 
+def judged(made: Mechanism | Bundle, where: Spot = None) -> tuple[Certificate, ClaimError | None]:
+    """What is proved of the content of a file, and what is to be said where that is less than it claims.
+
+    What one of two proofs refuses while the other finds it has no certificate that anybody should be shown.
+    """
+    if made.claim is None:
+        raise ClaimError("claims no privacy: there is nothing to verify", where=where)
+    try:
+        return certify_any(made), None
+    except ClaimError as error:
+        found, wrong = certificate_any(made), ClaimError(error.what, next="Do not release with it.", where=where)
+        if found.holds:
+            raise wrong from None
+        return found, wrong
+
+
 def verify(path: str | os.PathLike[str]) -> Certificate:
     """Read a mechanism file and prove its claim anew, from the file alone."""
-    return certify_any(load(path))
+    found, wrong = judged(load(path), path)
+    if wrong is not None:
+        raise wrong
+    return found

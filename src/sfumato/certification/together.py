@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
@@ -134,6 +134,23 @@ def anywhere(made: Mechanism | Bundle) -> Attained:
 def about_record(made: Mechanism | Bundle) -> Attained:
     """The worst ratio about everything that is read."""
     return _of_row(made, [about_input(p).ratio for p in made.parts]) if isinstance(made, Bundle) else about_input(made)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLevels:
+    """What answers tell at most in nats, whatever the distribution."""
+
+    answers: str
+    secret: float  # about the secret
+    record: float  # about everything that is read
+
+
+def bundle_levels(bundle: Bundle) -> tuple[AnswerLevels, ...]:
+    """The levels of all answers of a row, and of each part."""
+    def levels(name: str, made: Mechanism | Bundle) -> AnswerLevels:
+        return AnswerLevels(name, log_up(anywhere(made).ratio), log_up(about_record(made).ratio))
+
+    return levels("all answers of a row", bundle), *map(levels, bundle.names, bundle.parts)
 
 
 def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Attained:

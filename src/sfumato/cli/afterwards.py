@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +13,12 @@ import sfumato as sf
 from sfumato import certification, drawing, estimation, ledgers, releasing, reporting
 from sfumato.atomic import check_target
 from sfumato.cli.console import columns, document, pairs, progress, show_answer, story
-from sfumato.cli.estimate import checked_confidence, mechanism_of
+from sfumato.cli.estimate import checked_confidence
 from sfumato.cli.options import Location, decode_option, force_option, json_option, mechanism_option, table_source
 from sfumato.decimals import LEVEL, at_most, capitalised, level, with_unit
-from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.composing.composition import Level
-    from sfumato.drawing.manifest import Manifest
-    from sfumato.estimation.bundle_tables import BundleEstimate
-    from sfumato.estimation.result import Estimate
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.sources import Where
@@ -54,13 +51,14 @@ def report(
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        proof = None if mechanism.claim is None else certification.certificate_any(mechanism)
-    found, manifest = (None, None) if released is None else _read(released, mechanism)
+        proof, wrong = (None, None) if mechanism.claim is None else certification.judged(mechanism, file)
+    with progress("estimating") if released is not None else contextlib.nullcontext():
+        found, manifest = (None, None) if released is None else estimation.read_release(released, mechanism)
     with progress("writing the report"):
         reporting.write_reports(
             out, mechanism, proof, found, manifest=manifest, title=title, level=confidence, file=file.name, force=force
         )
-    holds = proof is not None and proof.holds
+    holds = proof is not None and wrong is None
     show_answer({
         "file": file, "released": released, "rows": None if found is None else found.n,
         "level": None if proof is None else proof.level, "holds": holds, "files": {"report": out},
@@ -68,24 +66,8 @@ def report(
         ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
         *([("proved", level(proof.level, LEVEL))] if proof is not None and holds else []),
     ])
-    if mechanism.claim is not None and not holds:
-        raise ClaimError(f"claims {mechanism.claim.sentence}, which was not proved", where=file)
-
-
-def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | BundleEstimate | None, Manifest | None]:
-    """The estimate from a released table, and the manifest beside it if there is one.
-
-    A law too large to invert gives no estimate, as in the release itself.
-    """
-    beside = drawing.manifest_path(released)
-    manifest = drawing.read_manifest(beside) if beside.exists() else None
-    try:
-        if isinstance(mechanism, sf.Mechanism):
-            estimation.model_of(mechanism, "symbols" if manifest is None else manifest.decode)
-    except InputError:
-        return None, manifest
-    with progress(f"estimating from {released.name}"):
-        return sf.estimate(released, mechanism), manifest
+    if wrong is not None:
+        raise wrong
 
 
 @click.command()
@@ -110,7 +92,7 @@ def synthesise(
     Example:
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
-    law = mechanism_of(released, mechanism)
+    law = drawing.mechanism_of(released, mechanism)
     files = releasing.Files.beside(out, mechanism=False, report=False, inputs=[released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
         found = sf.estimate(table_source(released), law, decode=decode)

@@ -265,6 +265,7 @@ class Screen:
 
     step = staticmethod(progress)
     search = staticmethod(searching)
+    warn = staticmethod(notice)
 
     def say(self, text: str) -> None:
         if not self.quiet:

@@ -17,7 +17,7 @@ from sfumato import drawing, estimation, releasing
 from sfumato import reproduce as papers
 from sfumato import studio as studios
 from sfumato.atomic import check_target, make_folder, write_all
-from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
+from sfumato.cli.console import Screen, columns, document, heading, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.cli.release import release_document, release_lines
 from sfumato.decimals import LEVEL, level, percent
@@ -66,9 +66,9 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     tell("2. Release it so that nobody's sex can be inferred",
          f"sfumato release {table} --secret sex --useful race --public-labels {releasing.EVERY} --epsilon {epsilon:g} "
          f"--out {files.table}")
-    session = releasing.Session.open(table, Screen(quiet=as_json)).design(wishes)
-    session.warn(files, notice)
-    with session.check(releasing.DrawOptions(drawing.GUESS)).written(files, force=force) as done:
+    options = releasing.DrawOptions(drawing.GUESS)
+    order = releasing.Order(sf.open_source(table), files, wishes, options, anyway=True, force=force)  # at any level
+    with order.released(Screen(quiet=as_json)) as done:
         lines = release_lines(done)
     if not as_json:
         pairs(lines)

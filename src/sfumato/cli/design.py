@@ -3,7 +3,6 @@ would be best, before any is made."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ import click
 
 import sfumato as sf
 from sfumato import privacy, releasing, reporting
-from sfumato.atomic import check_target, make_folder, write_all
+from sfumato.atomic import check_target, make_folder
 from sfumato.cli import INTERRUPTED, Grouped
 from sfumato.cli.console import (
     LONGEST_LINE,
@@ -110,12 +109,14 @@ def _answer(plan: releasing.Plan, out: Path, *, as_json: bool) -> Answer:
 @table_argument
 @asking
 @click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
+@click.option("--split", type=float, metavar="FRACTION", help="Design on a random part of the rows, which is then not "
+              "released.")
 @click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @wishing
 @json_option
 def plan(
-    table: Where, secret: Many, useful: Many, design_from: Where | None, budget: float | None, form: str | None,
-    as_json: bool, **wishes: object,
+    table: Where, secret: Many, useful: Many, design_from: Where | None, split: float | None, budget: float | None,
+    form: str | None, as_json: bool, **wishes: object,
 ) -> None:
     """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
     they are drawn for it, are kept beside TABLE for the release.
@@ -125,12 +126,14 @@ def plan(
       sfumato plan people.csv --secret diagnosis --epsilon 1
     """
     read = read_as(wishes)
-    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
-    source = table_source(table, form, **read)
-    made = releasing.planned(source, wished, reference=design_from, listener=Screen(quiet=as_json))
+    private = design_from is None and split is None
+    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=private)
+    source, screen = table_source(table, form, **read), Screen(quiet=as_json)
+    made = releasing.planned(source, wished, reference=design_from, fraction=split, listener=screen)
     told = made.foreseen()
     if told is None:
-        raise InputError("what the release will be worth is not known before its rows are counted.")
+        raise InputError("what the release will be worth is not known: rows can be read only once, or the table is too "
+                         "large for that by this method.")
     made.keep()
     if as_json:
         document(_foreseen_document(told, made.notes))
@@ -224,14 +227,14 @@ def compare(
     if out is not None:
         make_folder(out)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
-    here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
+    here = reporting.nearest(grid, at)
     with board(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as shown:
         found = reporting.compare(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
             cache=not no_cache, progress=lambda done, of, what: shown.tell(done, what), at_most=at_most,
             early=_showing(shown, here, out),
         )
-    files = {} if out is None or not found.points else _saved(found, here, out)
+    files = {} if out is None or not found.points else found.save(out, here)
     if as_json:
         document({**found.document(), "advice": [*map(asdict, reporting.advice(found.at(here)))], "files": files})
     else:
@@ -253,7 +256,7 @@ def _showing(shown: Board, at: float, out: Path | None) -> Callable[[Comparison]
         shown.table(names, lines, len(names) - 2)
         began = time.monotonic()
         if out is not None and so_far.points and began > again:
-            _saved(so_far, at, out)
+            so_far.save(out, at)
             again = time.monotonic() + RARELY * (time.monotonic() - began)
 
     return early
@@ -268,20 +271,6 @@ def _joint(
         return sf.datasets.adult(secret[0], useful[0])
     wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules}, private=False)
     return releasing.joint_of(table_source(table, **read), wished, Screen(quiet=quiet))
-
-
-def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
-    """All files, or none."""
-
-    texts = {
-        "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
-        "kept.svg": reporting.kept_picture(found, at), "errors-useful.svg": reporting.error_picture(found, at),
-        "errors-joint.svg": reporting.error_picture(found, at, "joint"),
-        "compare.html": reporting.comparison_page(found, at),
-    }
-    files = {name: out / name for name in texts}
-    write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
-    return files
 
 
 def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import product
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import drawing, estimation, releasing, sources
+from sfumato import drawing, estimation
 from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import columns, document, heading, plots_fit, progress, span, story, width
 from sfumato.cli.options import (
@@ -33,20 +31,14 @@ from sfumato.libraries import numpy as np
 from sfumato.tolerances import AT_A_GLANCE, PICTURED
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Array, Column, Floats, Label
+    from sfumato.alphabet import Array, Column, Floats
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.numbers import Numbers
     from sfumato.estimation.result import Estimate, Marginal
     from sfumato.estimation.tables import TableEstimate
-    from sfumato.frames import Datum, Record
-    from sfumato.mechanism import Bundle, Mechanism
+    from sfumato.frames import Record
     from sfumato.releasing.wishes import Values
     from sfumato.sources import Where
-
-FIGURES = ("estimate", "low", "high", "error")
-DOCUMENTS = (".mechanism.json", ".manifest.json", ".report.html")  # which hold no rows
-CELL = ("column", "value", "other column", "other value", *FIGURES)  # of a bundle's tables of one or two columns
-Cells = list[tuple["Label | float", ...]]  # labels, estimate, interval, and standard error (None: rows do not tell it)
 
 
 @click.command()
@@ -82,20 +74,19 @@ def estimate(
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
     checked_confidence(confidence)
-    law = mechanism_of(released, mechanism)
+    law = drawing.mechanism_of(released, mechanism)
     if csv_file is not None:
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = sf.estimate(source.watched(tell), law, method=method, decode=decode)
         asked = [found.table(*some) for some in wanted]
-        heads, cells = _cells(found, confidence)
         told = _numbers(found, confidence, values) if isinstance(found, estimation.Estimate) else None
     if csv_file is not None:
-        _write_csv(csv_file, [heads, *cells], force)
+        write_all({csv_file: estimation.cells_csv(found, confidence).encode()}, replace=force)
     if as_json:
         files = {} if csv_file is None else {"csv": csv_file}
-        document({**_document(found, cells, told, confidence), "files": files})
+        document({**_document(found, told, confidence), "files": files})
         return
     if isinstance(found, estimation.Estimate):
         _show(found, told, asked, confidence, most, joint=joint)
@@ -111,44 +102,21 @@ def checked_confidence(confidence: float) -> None:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
 
 
-def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
-    """The mechanism of a release: in the file named, or in the one beside it."""
-    if released.name.endswith(DOCUMENTS):
-        raise InputError("is a file beside a released table", next="Give the table itself.", where=released)
-    path = drawing.mechanism_beside(released) if mechanism is None else mechanism
-    if mechanism is None and isinstance(released, Path) and not released.exists():
-        raise InputError("could not be read: No such file or directory", where=released)
-    if mechanism is None and not path.exists():
-        raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
-    return sf.load(path)
-
-
-def _cells(found: Estimate | BundleEstimate, confidence: float) -> tuple[Sequence[str], Cells]:
-    """Every cell of the table of all columns, or of every table of a bundle, and what their figures are."""
-    if isinstance(found, estimation.Estimate):
-        error = np.where(found.identifiable.cells, found.variance**0.5, np.nan)
-        figures = _listed(found.p, *found.interval(confidence), error)
-        labels = product(*(c.labels for c in found.columns))
-        rows = [(*own, *told, None if e != e else e) for own, *told, e in zip(labels, *figures, strict=True)]
-        return (*(c.name for c in found.columns), *FIGURES), rows
-    out: Cells = []
-    for names, interval in found.intervals(confidence).items():
-        table = found.table(*names)
-        figures = _listed(table.p, *interval, table.error)
-        for labels, *rest in zip(product(*(c.labels for c in table.columns)), *figures, strict=True):
-            named = [x for pair in zip(names, labels, strict=True) for x in pair]
-            out.append((*named, *[None] * (4 - len(named)), *rest))
-    return CELL, out
-
-
 def _listed(*arrays: Array) -> list[list[float]]:
     return [x.ravel().tolist() for x in arrays]
 
 
-def _document(found: Estimate | BundleEstimate, cells: Cells, told: Numbers | None, confidence: float) -> Record:
+def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbers | None:
+    """Mean and quantiles, when the useful values are numbers or some are given for them."""
+    told = values is not None or found.useful.alphabet.numbers() is not None
+    return sf.numbers(found, values, level=confidence) if told else None
+
+
+def _document(found: Estimate | BundleEstimate, told: Numbers | None, confidence: float) -> Record:
+    heads, cells = estimation.cells(found, confidence)
     if not isinstance(found, estimation.Estimate):
         return {"n": found.n, "confidence": confidence, "simultaneous": "all cells of all tables",
-                "cells": [dict(zip(CELL, cell, strict=True)) for cell in cells]}
+                "cells": [dict(zip(heads, cell, strict=True)) for cell in cells]}
 
     def side(marginal: Marginal) -> Record:
         figures = zip(*_listed(marginal.p, *marginal.interval(confidence)), strict=True)
@@ -157,7 +125,7 @@ def _document(found: Estimate | BundleEstimate, cells: Cells, told: Numbers | No
             for i, (p, low, high) in enumerate(figures)
         ]}
 
-    names = [c.name for c in found.columns]
+    names, k = [c.name for c in found.columns], len(found.columns)
     return {
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
         "identifiable": bool(found.identifiable), "notes": list(found.notes),
@@ -165,10 +133,8 @@ def _document(found: Estimate | BundleEstimate, cells: Cells, told: Numbers | No
         "numbers": None if told is None else {
             "mean": asdict(told.mean), "quantiles": {str(q): asdict(x) for q, x in told.quantiles.items()}
         },
-        "cells": [
-            {"values": dict(zip(names, cell, strict=False)), **dict(zip(FIGURES, cell[len(names):], strict=True))}
-            for cell in cells
-        ],
+        "cells": [{"values": dict(zip(names, cell, strict=False)), **dict(zip(heads[k:], cell[k:], strict=True))}
+                  for cell in cells],
     }
 
 
@@ -248,16 +214,6 @@ def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
         story(repr(table.independence()).strip("<>"))
 
 
-def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbers | None:
-    """Mean and quantiles, when the useful values are numbers or some are given for them."""
-    try:
-        return sf.numbers(found, releasing.numbered(values, found.useful.alphabet), level=confidence)
-    except InputError:
-        if values is not None:
-            raise
-        return None
-
-
 def _show_numbers(name: str, told: Numbers) -> None:
     named = [("mean", told.mean), *((f"quantile {percent(q, 0)}", figure) for q, figure in told.quantiles.items())]
     heading(f"\n{name} as a number")
@@ -276,10 +232,3 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
     cells = max(PICTURED, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
-
-
-def _write_csv(path: Path, rows: Iterable[Sequence[Datum]], force: bool) -> None:
-    text = io.StringIO()
-    cells = ([sources.guarded(x) if isinstance(x, str) else x for x in row] for row in rows)
-    csv.writer(text, lineterminator="\n").writerows(cells)
-    write_all({path: text.getvalue().encode()}, replace=force)

@@ -13,8 +13,6 @@ from sfumato import certification, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, MISSING, level, percent
-from sfumato.errors import ClaimError
-from sfumato.libraries import numpy as np
 from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from sfumato.mechanism.mechanism import Answer
 
 Meanings = list[tuple[str, list[tuple[str, float]]]]  # an output, and the cells it may come from with their chances
-LIKELIEST = 3  # original cells named for an output
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
     "noisy": "the private table with noise", "public": "none",
@@ -47,7 +44,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     m = sf.load(file)
     if isinstance(m, sf.Bundle):
         return _inspect_bundle(file, m, as_json)
-    meanings = _meanings(m, outputs)
+    meanings = [(_text(answer), cells) for answer, cells in m.meanings(outputs)]
     if as_json:
         return document(_record(file, m, meanings))
     pairs(_lines(file, m))
@@ -120,28 +117,6 @@ def _design(m: Mechanism) -> str:
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
 
 
-def _meanings(m: Mechanism, most: int) -> Meanings:
-    """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
-    if m.joint is None or m.law.meaning == "subset":
-        return []
-    mean = m.mean_law(m.joint)
-    order = range(m.outputs) if m.outputs <= most or mean is None else np.argsort(-mean, kind="stable")
-    out = []
-    for y in list(order)[:most]:
-        weight = np.asarray(m.law.row(int(y)), float) * m.joint.p
-        total = float(weight.sum())
-        weight = (weight / total if total > 0 else m.joint.p).ravel()
-        top = np.argsort(-weight, kind="stable")[:LIKELIEST]
-        cells = [(_cell(m, int(x)), float(weight[x])) for x in top if weight[x] > 0]
-        out.append((_text(m.answer(int(y))), cells))
-    return out
-
-
-def _cell(m: Mechanism, x: int) -> str:
-    s, u = divmod(x, m.useful.size)
-    return f"{m.secret.text(s)} · {m.useful.text(u)}"
-
-
 def _text(label: Answer) -> str:
     if isinstance(label, tuple):
         return " · ".join(_text(x) for x in label)
@@ -198,28 +173,20 @@ def verify(file: Path, as_json: bool) -> None:
       sfumato verify released.mechanism.json
     """
     mechanism = sf.load(file)
-    if mechanism.claim is None:
-        raise ClaimError("claims no privacy: there is nothing to verify", where=file)
-    found = certification.certificate_any(mechanism)
-    at = reporting.placed(reporting.witnessed(found))
+    found, wrong = certification.judged(mechanism, file)
     if as_json:
         document({"file": file, **reporting.document_of(mechanism, found)})
-    if not found.holds:
-        raise ClaimError(
-            f"claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be "
-            f"proved{'; worst at ' + at if at else ''}", next="Do not release with it.", where=file,
-        )
-    certification.confirm(mechanism)
+    if wrong is not None:
+        raise wrong
     if not as_json:
-        _tell(file, mechanism, found, mechanism.claim.sentence, at)
+        _tell(file, mechanism, found)
 
 
-def _tell(
-    file: Path, mechanism: Mechanism | Bundle, found: certification.Certificate, claimed: str, at: str
-) -> None:
+def _tell(file: Path, mechanism: Mechanism | Bundle, found: certification.Certificate) -> None:
     """A claim that holds, for people: what was proved, where it is worst, and what it means."""
+    at = certification.placed(certification.witnessed(found))
     pairs([
-        ("holds", claimed),
+        ("holds", "" if mechanism.claim is None else mechanism.claim.sentence),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
         *([("rests on", found.basis)] if found.basis != certification.PROVED else []),

@@ -177,20 +177,14 @@ def _leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution
             next="Leave out --joint and --map. Its levels hold whatever the distribution is.",
         )
 
-    def levels(made: Mechanism | Bundle) -> tuple[float, float]:
-        found = [x.ratio for x in (certification.anywhere(made), certification.about_record(made))]
-        return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
-
-    rows = [("all answers of a row", *levels(bundle)), *(
-        (name, *levels(part)) for name, part in zip(bundle.names, bundle.parts, strict=True)
-    )]
+    rows = certification.bundle_levels(bundle)
     if as_json:
-        keys = ("answers", "secret", "record")
         document({"file": file, "claim": None if bundle.claim is None else bundle.claim.sentence,
-                  "levels": [dict(zip(keys, row, strict=True)) for row in rows]})
+                  "levels": [asdict(row) for row in rows]})
         return
     story("What answers tell in nats, whatever the distribution: about the secret, and about everything that is read.")
-    columns(["answers", "secret", "all that is read"], [[name, level(s), level(x)] for name, s, x in rows], numbers=2)
+    columns(["answers", "secret", "all that is read"], [[x.answers, level(x.secret), level(x.record)] for x in rows],
+            numbers=2)
 
 
 @click.command()
@@ -204,16 +198,17 @@ def _leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution
               help="Questions asked of the mechanism's own sampler.")
 @click.option("--risk", type=float, default=1e-3, show_default=True, help="Of refuting something that is true.")
 @click.option("--seed", type=int, help="For audits that can be repeated.")
+@reading
 @json_option
 def audit(
     file: Path, released: Path | None, truth: Path | None, epsilon: float | None, records: int, risk: float,
-    seed: int | None, as_json: bool,
+    seed: int | None, as_json: bool, **read: object,
 ) -> None:
     """Attack the mechanism in FILE, or a table released with it: can its promise be falsified?
 
     The attacks look for outputs that tell two inputs apart, guess the input from the output, and compare every cell
     with the file. Exits with 5 if the promise, or the file, is refuted. What is not refuted is not proved: see
-    sfumato verify.
+    sfumato verify. How text is read (--decimal, --na …) is about --truth.
 
     \b
     Examples:
@@ -223,27 +218,25 @@ def audit(
     if (released is None) != (truth is None):
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = sf.load(file)
-    if isinstance(mechanism, sf.Bundle):
-        if released is not None or epsilon is not None:
-            raise InputError(
-                "is a bundle: its sampler is attacked part by part, at the level that each claims",
-                next="Leave out --released, --truth and --epsilon.", where=file,
-            )
-        return _audit_bundle(file, mechanism, records, risk, seed, as_json)
+    true = None if truth is None else table_source(truth, None, **read_as(read))
     with progress(f"attacking {file.name}"):
-        box = mechanism if released is None else released
-        found = sf.audit(box, mechanism, truth=truth, epsilon=epsilon, records=records, risk=risk, seed=seed)
+        box, whose = (mechanism, None) if released is None else (released, mechanism)
+        found = sf.audit(box, whose, truth=true, epsilon=epsilon, records=records, risk=risk, seed=seed)
     if as_json:
-        document(_audit_document(file, found))
+        document({"file": file, "records": found.records, "risk": found.risk, "refuted": found.refuted,
+                  **(_parts_document(found) if found.parts else _audit_document(found))})
     else:
-        _show_audit(mechanism, found)
+        story(f"{found.records:,} records, risk {found.risk:g} of refuting anything that is true.")
+        (_show_parts if found.parts else _show_audit)(found)
     if found.refuted:
         told = "; ".join(_refutations(mechanism, found))
         raise ClaimError(f"{file}: {told}. The risk that this is an error is {risk:g}.")
-    return None
 
 
-def _refutations(mechanism: Mechanism, found: Audit) -> list[str]:
+def _refutations(mechanism: Mechanism | Bundle, found: Audit) -> list[str]:
+    if not isinstance(mechanism, sf.Mechanism):
+        wrong_parts = [name for name, part in found.parts if part.refuted]
+        return [f"the parts {', '.join(wrong_parts)} do not keep what the file says of them"]
     wrong = [j for j in found.judgements if j.refuted]
     said = [f"claimed {j.title} ≤ {at_most(j.claimed)}, found at least {at_least(j.found)}" for j in wrong]
     c = found.conformity
@@ -260,8 +253,7 @@ def _output(mechanism: Mechanism, y: int) -> str:
     return " · ".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
 
 
-def _show_audit(mechanism: Mechanism, found: Audit) -> None:
-    story(f"{found.records:,} records, risk {found.risk:g} of refuting anything that is true.")
+def _show_audit(found: Audit) -> None:
     columns(["promise", "attack", "claimed ≤", "found ≥", ""], [
         [j.title, j.attack, at_most(j.claimed), at_least(j.found), "refuted" if j.refuted else "stands"]
         for j in found.judgements
@@ -293,10 +285,9 @@ def _meaning(found: Audit) -> str:
     )
 
 
-def _audit_document(file: Path, found: Audit) -> Record:
+def _audit_document(found: Audit) -> Record:
     g = found.guessing
     return {
-        "file": file, "records": found.records, "risk": found.risk, "refuted": found.refuted,
         "judgements": [
             {"notion": j.title, "claimed": j.claimed, "found": j.found, "attack": j.attack, "refuted": j.refuted}
             for j in found.judgements
@@ -306,25 +297,14 @@ def _audit_document(file: Path, found: Audit) -> Record:
     }
 
 
-def _audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
-    """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
-    count = len(bundle.parts)
-    with progress(f"attacking {file.name}"):
-        each = max(1000, records // count)
-        made = [sf.audit(part, records=each, risk=risk / count, seed=seed) for part in bundle.parts]
-    refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
-    rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
-            for j in found.judgements]
-    if as_json:
-        keys = ("part", "claimed", "found", "refuted")
-        document({"file": file, "records": sum(x.records for x in made), "risk": risk, "refuted": bool(refuted),
-                  "parts": [dict(zip(keys, row, strict=True)) for row in rows]})
-    else:
-        story(f"{sum(x.records for x in made):,} records, risk {risk:g} of refuting anything that is true.")
-        columns(["part", "claimed", "found ≥", ""], [
-            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"]
-            for name, claimed, found, wrong in rows
-        ], numbers=2)
-        story("What is not refuted is not proved: sfumato verify does that.")
-    if refuted:
-        raise ClaimError(f"{file}: the parts {', '.join(refuted)} do not keep what the file says of them.")
+def _show_parts(found: Audit) -> None:
+    columns(["part", "claimed", "found ≥", ""], [
+        [name, level(j.claimed), at_least(j.found), "refuted" if part.refuted else "stands"]
+        for name, part in found.parts for j in part.judgements
+    ], numbers=2)
+    story("What is not refuted is not proved: sfumato verify does that.")
+
+
+def _parts_document(found: Audit) -> Record:
+    return {"parts": [{"part": name, "claimed": j.claimed, "found": j.found, "refuted": part.refuted}
+                      for name, part in found.parts for j in part.judgements]}

@@ -206,7 +206,7 @@ counting = together(
                  "seen, as a confidence needs them; others go to --unseen, or are refused."),
     click.option("--rare", multiple=True, metavar="COL=20", help="Group labels with fewer rows as 'other'."),
     click.option("--unseen", multiple=True, metavar="COL=LABEL", help="The label that takes values which the design "
-                 "data do not have (with --design-from, --split, or a later --mechanism)."),
+                 "data do not have (released by --design-from, --split or --mechanism)."),
     click.option("--missing", type=click.Choice(["category", "refuse"]), default="category", show_default=True,
                  help="Whether missing values are a category of their own or an error."),
 )

@@ -11,7 +11,7 @@ import click
 
 from sfumato import drawing, ledgers, releasing, reporting, sources
 from sfumato.cli import GROUPS, Grouped
-from sfumato.cli.console import Screen, notice, show_answer, story
+from sfumato.cli.console import Screen, show_answer, story
 from sfumato.cli.options import (
     Location,
     Many,
@@ -32,7 +32,7 @@ from sfumato.errors import listed, spelled
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.frames import Datum, Record
-    from sfumato.releasing import Release, Session, Wishes
+    from sfumato.releasing import Drawing, Release, Wishes
     from sfumato.releasing.flow import DrawOptions
     from sfumato.sources import Where
 
@@ -125,15 +125,13 @@ def release(
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     private = design_from is None and split is None
-    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
+    using = _using(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     source, screen = table_source(table, form, **read), Screen(quiet=as_json)
-    renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
+    renamed = (None, None) if mechanism is None else (joined(secret) or None, joined(useful) or None)
     options = releasing.DrawOptions(decode, joined(keep), *renamed, seed, drawing.Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
-        assert mechanism is not None  # a pipe has no place for a design
-        session = releasing.Session.open(source, screen).load(mechanism, joined(secret), joined(useful))
-        return _stream(session, options, form, raw_cells)
+        return _stream(releasing.Order(source, None, using, options).checked(screen), options, form, raw_cells)
     files = releasing.Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
         partition=joined(partition), raw_cells=raw_cells, tables=True,
@@ -141,8 +139,8 @@ def release(
     )
     asked = releasing.Account(None, people, budget, same_values, memoise, person)
     account = ledgers.account_of(asked, ledger, table, planned=design["releases"] is not None)
-    order = releasing.Order(source, files, options, account, wishes, mechanism, design_from, split, anyway, force)
-    with order.released(screen, notice) as done:
+    order = releasing.Order(source, files, using, options, account, design_from, split, anyway, force=force)
+    with order.released(screen) as done:
         told = release_document(done) if as_json else release_lines(done)
     show_answer(told)
     return None
@@ -216,9 +214,8 @@ def _told(value: Datum) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells: bool) -> None:
+def _stream(checked: Drawing, options: DrawOptions, form: str | None, raw_cells: bool) -> None:
     """Release into standard output; what is said about it goes to stderr."""
-    checked = session.check(options)
     story(NOT_ATOMIC, err=True)
     rows = checked.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
     names, claim = listed([c.name for c in checked.flow.columns]), checked.flow.mechanism.claim
@@ -249,16 +246,16 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
         raise click.UsageError(f"with --out - nothing but rows is written; leave out {names}.")
 
 
-def _wishes(
+def _using(
     ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Where | None,
     design: Options, private: bool,
-) -> Wishes | None:
-    """What to design, or None when a mechanism is given."""
+) -> Wishes | Where:
+    """What to design, or the mechanism that is given."""
     if mechanism is not None:
         given = _given(ctx)
         if odd := [given[name] for name in DESIGN_OPTIONS if name in given]:
             raise click.UsageError(f"--mechanism is a finished design; leave out {listed(odd)}.")
-        return None
+        return mechanism
     if not secret:
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")
     if design["epsilon"] is None:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -20,11 +15,11 @@ from sfumato.cli.console import Answer, document, pairs, show_answer, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import BITS, at_most
 from sfumato.errors import DataError, InputError
+from sfumato.mechanism.law import key_in
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
     from sfumato.frames import Record
-    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.survey.asking import Survey
 
 
@@ -58,7 +53,7 @@ def respond(
         click.echo(surveys.lines(law, [token], record)[0])
         return
     many = None if records is None else [_object(line, i) for i, line in enumerate(records) if line.strip()]
-    told = law.respond(record if many is None else many, **({} if memo is None else {"memo": _key(memo)}))
+    told = law.respond(record if many is None else many, **({} if memo is None else {"memo": key_in(memo)}))
     for answer in told if many is not None and isinstance(told, list) else [told]:
         click.echo(json.dumps(answer, ensure_ascii=False))
 
@@ -78,17 +73,6 @@ def _object(line: str, i: int) -> Record:
     if not isinstance(found, dict):
         raise DataError(f"line {i + 1} is no JSON object with a value for each column.")
     return found
-
-
-def _key(path: Path) -> bytes:
-    """The key in a file that its owner alone can read."""
-    if not path.exists():
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(32) + "\n")
-    try:
-        return bytes.fromhex(path.read_text().strip())
-    except ValueError:
-        raise InputError("holds no key: 64 hexadecimal digits, as sfumato writes it", where=path) from None
 
 
 @click.command()
@@ -194,9 +178,9 @@ def collect() -> None:
               help="Answers a minute from one address.")
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
     """Serve the page, take answers, and show running estimates."""
-    page = mechanism.with_name(f"{_stem(mechanism)}.html") if page is None else page
+    page = surveys.beside(mechanism, "html") if page is None else page
     content = page.read_bytes() if page.is_file() else None
-    with _opened(mechanism, store) as (made, opened):
+    with surveys.opened_store(mechanism, store) as (made, opened):
         pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
                ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"),
                ("store", str(opened.path))])
@@ -213,7 +197,7 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
 def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path, force: bool) -> None:
     """Make invitations, each for one answer. Only their hashes are stored."""
     check_target(out, None, force=force)
-    with _opened(mechanism, store) as (_, opened):
+    with surveys.opened_store(mechanism, store) as (_, opened):
         tokens = opened.invite(count)
     lines = ["invitation", *(f"{link}#t={token}" if link else token for token in tokens)]
     write_all({out: ("\n".join(lines) + "\n").encode()}, replace=force, private=True)
@@ -227,17 +211,8 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
 @json_option
 def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> None:
     """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
-
-    good, outcomes = [], Counter[str]()
-    with _opened(mechanism, store) as (made, opened):
-        form = surveys.Form.of(made)
-        for line in filter(None, (x.strip() for x in lines)):
-            try:
-                good.append(form.read(line))
-            except surveys.MalformedAnswer:
-                outcomes["malformed"] += 1
-        outcomes.update(opened.accept(good))
-    told = {name: outcomes[name] for name in ("taken", "used", "uninvited", "malformed")}
+    with surveys.opened_store(mechanism, store) as (made, opened):
+        told = opened.take(lines, surveys.Form.of(made))
     if as_json:
         document({**told})
     else:
@@ -254,7 +229,7 @@ def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> No
 def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json: bool) -> None:
     """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
 
-    with _opened(mechanism, store, fresh=False) as (made, opened):
+    with surveys.opened_store(mechanism, store, fresh=False) as (made, opened):
         counts = opened.counts()
     surveys.export(counts, made, out, force=force)
     n = sum(counts.values())
@@ -262,18 +237,3 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
         document({"table": out, "rows": n})
         return
     story(f"{n:,} answers: {out}. Estimate with: sfumato estimate {out}")
-
-
-@contextlib.contextmanager
-def _opened(
-    mechanism: Path, store: Path | None, *, fresh: bool = True
-) -> Iterator[tuple[Mechanism | Bundle, surveys.Store]]:
-    """The mechanism and the store of its answers."""
-
-    made, path = sf.load(mechanism), store or mechanism.with_name(f"{_stem(mechanism)}.answers.sqlite")
-    with contextlib.closing(surveys.Store(path, surveys.survey_id(made), fresh=fresh)) as opened:
-        yield made, opened
-
-
-def _stem(mechanism: Path) -> str:
-    return mechanism.name.removesuffix(".json").removesuffix(".mechanism")

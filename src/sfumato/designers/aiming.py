@@ -20,7 +20,7 @@ from sfumato.designers.splitting import ir
 from sfumato.errors import ClaimError, InputError, SfumatoError, unknown
 from sfumato.frames import Framed, Record
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, parts_of, untouched_errors
 from sfumato.tolerances import AT_A_GLANCE
@@ -200,6 +200,12 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
         for k, e in sorted(errors.items(), key=lambda x: x[0] in WHOLE)
     ]
     return Foreseen(rows, tuple(parts), tuple(_helps(mechanism, joint, errors)))
+
+
+def is_foreseeable(mechanism: Mechanism) -> bool:
+    """Whether its errors can be told: by a closed form, of rows that tell nothing, or of a table not too large."""
+    few = mechanism.joint is not None and mechanism.joint.p.size <= SEARCHED_CELLS
+    return few or isinstance(mechanism.law, (Cells, Constant, Unary))
 
 
 def errors_of(mechanism: Mechanism, joint: Joint) -> tuple[dict[str, float], dict[str, float]]:

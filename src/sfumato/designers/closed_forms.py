@@ -33,9 +33,9 @@ def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     return float((above[positive] / below[positive]).min()) if positive.any() else math.inf
 
 
-def reachable(within: UncertaintySet) -> tuple[Floats, Floats]:
+def reachable(task: Task) -> tuple[Floats, Floats]:
     """The least and greatest P(u|s) over F, for the secrets that F allows to occur."""
-    secrets, (low, high) = within.possible, within.spikes()
+    secrets, (low, high) = task.within.possible, task.within.spikes()
     return low[secrets], high[secrets]
 
 
@@ -130,13 +130,13 @@ def strength(task: Task) -> float:
     if task.notion == "ldp":
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
     if task.reads == "useful":
-        return lip_value(task) if task.notion == "lip" else float(single_values(reachable(task.within), task.epsilon))
+        return lip_value(task) if task.notion == "lip" else float(single_values(reachable(task), task.epsilon))
     if len(secrets) < 2:
         return math.inf
     if task.notion == "lip":
         p, q = task.joint.p, task.joint.useful_given_secret
         return least_quotient(rise, np.concatenate([(q - (1 + rise) * p)[secrets], p]))
-    return least_quotient(rise, reachable(task.within)[1])
+    return least_quotient(rise, reachable(task)[1])
 
 
 def grr(task: Task) -> Draft:
@@ -178,7 +178,7 @@ def fitted(task: Task) -> float:
 
     Both are quadratics in x = e^α: R x² − E x + 1 − R ≤ 0 at the greatest R, R x² − x/E + 1 − R ≥ 0 at every R.
     """
-    E, (low, high) = math.exp(task.epsilon), reachable(task.within)
+    E, (low, high) = math.exp(task.epsilon), reachable(task)
     x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, LEAST)).min())
     for r in (low, high):
         inner = 1 / E**2 - 4 * r * (1 - r)

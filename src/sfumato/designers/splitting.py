@@ -74,7 +74,7 @@ def strength_rule(task: Task, rule: str) -> Strength:
     if task.notion == "ldp":
         return lambda epsilon2: np.expm1(np.asarray(epsilon2, float))
     if rule == "tight":
-        return partial(single_values, reachable(task.within))
+        return partial(single_values, reachable(task))
     d = total_variation(task)
     return lambda epsilon2: np.asarray(2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf))
 

@@ -9,7 +9,7 @@ from sfumato.libraries import on_demand
 if TYPE_CHECKING:
     from sfumato.drawing.compiled import COMPILED, TextCodes
     from sfumato.drawing.decoding import GUESS
-    from sfumato.drawing.manifest import Imprint, manifest_path, mechanism_beside, read_manifest
+    from sfumato.drawing.manifest import Imprint, manifest_path, mechanism_of, read_manifest
     from sfumato.drawing.posterior import inverted_law, likeliest
 
 __all__ = on_demand(__name__)

@@ -11,8 +11,9 @@ import msgspec
 
 from sfumato import __version__
 from sfumato.certification.promises import notes_of
-from sfumato.errors import FileFormatError, InputError
+from sfumato.errors import FileFormatError, InputError, option
 from sfumato.mechanism.bundle import Bundle
+from sfumato.mechanism.file import load
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.places import PACKINGS, Place, Where, located, opened
 
@@ -26,6 +27,7 @@ DECODES = {  # how outputs are written
     "likely": "turned back into the likeliest original values",
     "sample": "turned back into original values drawn from the posterior, which echoes the design distribution",
 }
+DOCUMENTS = (".mechanism.json", ".manifest.json", ".report.html")  # beside a table, which hold no rows
 SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they came about
 
 
@@ -122,6 +124,21 @@ def manifest_path(table: str | os.PathLike[str] | Place) -> Where:
 def mechanism_beside(table: Where) -> Where:
     """Where a release puts the mechanism file: released.csv → released.mechanism.json."""
     return file_beside(table, "mechanism.json")
+
+
+def mechanism_of(released: Where, mechanism: str | os.PathLike[str] | Place | None = None) -> Mechanism | Bundle:
+    """What a table was released with: the mechanism in the file named, or in the one beside it."""
+    if released.name.endswith(DOCUMENTS):
+        raise InputError("is a file beside a released table", next="Give the table itself.", where=released)
+    if mechanism is not None:
+        return load(mechanism)
+    if isinstance(released, Path) and not released.exists():
+        raise InputError("could not be read: No such file or directory", where=released)
+    beside = mechanism_beside(released)
+    if not beside.exists():
+        raise InputError(f"there is no mechanism file beside {released} ({beside})",
+                         next=f"Name it with {option('--mechanism', 'mechanism=')}.")
+    return load(beside)
 
 
 def file_beside(table: Where, kind: str) -> Where:

@@ -8,11 +8,22 @@ from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate, estimate_bundle, from_answers, prospects
-    from sfumato.estimation.estimates import Identifiable, estimate
+    from sfumato.estimation.estimates import Identifiable, estimate, read_release
     from sfumato.estimation.inversion import on_simplex
     from sfumato.estimation.models import model_of
     from sfumato.estimation.numbers import Figure, Numbers, logistic, numbers
-    from sfumato.estimation.result import NOTE, Estimate, Marginal, marked, synthesise, tidy, tidy_csv, whole_number
+    from sfumato.estimation.result import (
+        NOTE,
+        Estimate,
+        Marginal,
+        cells,
+        cells_csv,
+        marked,
+        synthesise,
+        tidy,
+        tidy_csv,
+        whole_number,
+    )
     from sfumato.estimation.tables import TableEstimate
 
 __all__ = on_demand(__name__)

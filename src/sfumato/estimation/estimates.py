@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato import estimation
 from sfumato.alphabet import Floats, read_only
+from sfumato.drawing.manifest import Manifest, manifest_path, mechanism_of, read_manifest
 from sfumato.errors import InputError, unknown
 from sfumato.estimation import inversion
 from sfumato.estimation.models import Model, model_of, prior
@@ -20,6 +21,7 @@ from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, counted, tally
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, known
+from sfumato.sources import Place, Source, Where, located
 from sfumato.tolerances import LEAST, NAMED
 from sfumato.uncertainty.polytope import least_cost
 
@@ -137,23 +139,23 @@ def estimate(
 
 @overload
 def estimate(
-    source: TableLike | npt.ArrayLike, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
-    decode: str | None = ..., n: int | None = ...,
+    source: TableLike | npt.ArrayLike, mechanism: str | os.PathLike[str] | None = None, *, method: str = ...,
+    project: bool = ..., decode: str | None = ..., n: int | None = ...,
 ) -> Estimate | BundleEstimate: ...
 
 
 def estimate(
-    source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle | str | os.PathLike[str], *, method: str = "auto",
-    project: bool = True, decode: str | None = None, n: int | None = None,
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle | str | os.PathLike[str] | None = None, *,
+    method: str = "auto", project: bool = True, decode: str | None = None, n: int | None = None,
 ) -> Estimate | BundleEstimate:
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
     `source` is the released table (a path, a dataframe, Arrow), a list of answers as `respond` gives them, or an array
     of counts by output: [y], [s, u] for mechanisms that answer with cells, ones by bit with n= for SUE and OUE;
-    `mechanism` may be the path of its file. How a released file was decoded is read from its manifest; `decode` says it
-    for other sources. 'inverse' is unbiased and, with project=True, moved to the nearest distribution; 'em' is the
-    maximum of the likelihood; 'auto' takes the inverse when it exists, else EM from the design distribution, which
-    where nothing can be identified only repeats it (`.identifiable`).
+    `mechanism` may be the path of its file; that of a released file is found beside it. How such a file was decoded is
+    read from its manifest; `decode` says it for other sources. 'inverse' is unbiased and, with project=True, moved to
+    the nearest distribution; 'em' is the maximum of the likelihood; 'auto' takes the inverse when it exists, else EM
+    from the design distribution, which where nothing can be identified only repeats it (`.identifiable`).
 
     >>> from sfumato import Tabular
     >>> e = estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]]))
@@ -162,7 +164,7 @@ def estimate(
     """
     if method not in METHODS:
         raise unknown("a method of estimation", method, METHODS)
-    mechanism = known(mechanism)
+    mechanism = _beside(source) if mechanism is None else known(mechanism)
     source = checked_answers(source, mechanism)
     if isinstance(mechanism, Bundle):
         if method == "em" or decode not in (None, "symbols") or n is not None:
@@ -170,6 +172,29 @@ def estimate(
 
         return estimation.estimate_bundle(source, mechanism, project=project)
     return _from_counts(tally(source, mechanism, decode=decode, n=n), mechanism, method, project)
+
+
+def _beside(source: TableLike | npt.ArrayLike) -> Mechanism | Bundle:
+    """The mechanism of a released file."""
+    path = source.path if isinstance(source, Source) else source
+    if not isinstance(path, (str, os.PathLike, Place)):
+        raise InputError("an estimate needs the mechanism of the release", next="Give it, or the path of its file.")
+    return mechanism_of(located(path))
+
+
+def read_release(
+    released: Where, mechanism: Mechanism | Bundle
+) -> tuple[Estimate | BundleEstimate | None, Manifest | None]:
+    """The estimate from a released file, and the manifest beside it if there is one. A law too large to invert gives no
+    estimate, as in the release itself."""
+    beside = manifest_path(released)
+    manifest = read_manifest(beside) if beside.exists() else None
+    try:
+        if isinstance(mechanism, Mechanism):
+            model_of(mechanism, "symbols" if manifest is None else manifest.decode)
+    except InputError:
+        return None, manifest
+    return estimate(released, mechanism), manifest
 
 
 def estimate_drawn(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,10 +43,11 @@ class Numbers:
 
 
 def numbers(
-    estimate: Estimate, values: npt.ArrayLike | None = None, *, quantiles: Sequence[float] = (0.25, 0.5, 0.75),
-    level: float = 0.95,
+    estimate: Estimate, values: npt.ArrayLike | Mapping[str, float] | None = None, *,
+    quantiles: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95,
 ) -> Numbers:
-    """Mean, quantiles and histogram of the useful variable; `values` are the numbers its labels stand for.
+    """Mean, quantiles and histogram of the useful variable; `values` are the numbers its labels stand for, in their
+    order or by label.
 
     Without `values` they are what the labels spell, or the middles of the bins. The mean is linear in the estimated
     distribution; a quantile is where the estimated distribution function, or the edges of its band, cross.
@@ -58,7 +59,8 @@ def numbers(
     (0.5, 0.0)
     """
     side = estimate.useful
-    given = designers.letters(side.alphabet) if values is None else np.asarray(values, float)
+    told = side.alphabet.numbered(values) if isinstance(values, Mapping) else values
+    given = designers.letters(side.alphabet) if told is None else np.asarray(told, float)
     if given.shape != (side.alphabet.size,) or not np.all(np.isfinite(given)):
         raise InputError(f"values must be a finite number for each of the {side.alphabet.size} useful values.")
     if not 0 < level < 1 or any(not 0 < q < 1 for q in quantiles):

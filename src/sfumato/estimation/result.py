@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,6 +200,8 @@ class Estimate(Framed):
 # --- what leaves an estimate: a tidy table for a spreadsheet, and records drawn from the estimated distribution -------
 
 
+Cells = list[tuple["Label | float", ...]]  # labels, estimate, interval, and standard error
+CELL_FIGURES = ("estimate", "low", "high", "error")
 TIDY_HEAD = ("columns", "values", "share", "low", "high")
 
 
@@ -222,6 +224,34 @@ def tidy(found: Estimate | estimation.BundleEstimate, level: float = 0.95) -> It
             for i in range(side.p.size):
                 share = float(side.p[i])
                 yield _record(side.alphabet.names, side.alphabet.label(i), share, float(low[i]), float(high[i]))
+
+
+def cells(found: Estimate | BundleEstimate, level: float = 0.95) -> tuple[tuple[str, ...], Cells]:
+    """Every cell of the table of all columns, or of every table of a bundle, under the names of its parts. The
+    intervals hold at once; there is no standard error (None) where the rows do not tell a cell."""
+    if isinstance(found, Estimate):
+        error = np.where(found.identifiable.cells, found.variance**0.5, np.nan)
+        own = product(*(c.labels for c in found.columns))
+        figures = (x.ravel().tolist() for x in (found.p, *found.interval(level), error))
+        rows = [(*labels, *told, None if e != e else e) for labels, *told, e in zip(own, *figures, strict=True)]
+        return (*(c.name for c in found.columns), *CELL_FIGURES), rows
+    out: Cells = []
+    for names, interval in found.intervals(level).items():
+        table = found.table(*names)
+        figures = (x.ravel().tolist() for x in (table.p, *interval, table.error))
+        for labels, *rest in zip(product(*(c.labels for c in table.columns)), *figures, strict=True):
+            named = [x for pair in zip(names, labels, strict=True) for x in pair]
+            out.append((*named, *[None] * (4 - len(named)), *rest))
+    return ("column", "value", "other column", "other value", *CELL_FIGURES), out
+
+
+def cells_csv(found: Estimate | BundleEstimate, level: float = 0.95) -> str:
+    """The cells as CSV, in full precision."""
+    heads, rows = cells(found, level)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([guarded(x) if isinstance(x, str) else x for x in row] for row in (heads, *rows))
+    return text.getvalue()
 
 
 def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> str:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import secrets
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
@@ -288,6 +291,17 @@ def joint_code(codes: Sequence[tuple[Ints, int]]) -> Ints:
 
 
 LEAST_KEY = 16  # bytes
+
+
+def key_in(path: Path) -> bytes:
+    """The key in a file that its owner alone can read; made where there is none."""
+    if not path.exists():
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+    try:
+        return bytes.fromhex(path.read_text().strip())
+    except ValueError:
+        raise InputError("holds no key: 64 hexadecimal digits, as sfumato writes it", where=path) from None
 
 
 def memory_key(key: bytes, mechanism: str) -> bytes:

@@ -228,8 +228,12 @@ class Mechanism:
 
     def input_text(self, x: int) -> str:
         """An input as a person reads it."""
+        return self.useful.text(x) if self.law.rows == 1 else self._cell_text(x)
+
+    def _cell_text(self, x: int) -> str:
+        """A secret with a useful value, whether or not the secret is read."""
         s, u = divmod(x, self.useful.size)
-        return self.useful.text(u) if self.law.rows == 1 else f"{self.secret.text(s)} · {self.useful.text(u)}"
+        return f"{self.secret.text(s)} · {self.useful.text(u)}"
 
     def input_label(self, x: int) -> Answer:
         """An input (or an output that is one) as `respond` gives it."""
@@ -248,6 +252,22 @@ class Mechanism:
         """Q(y|·) of some outputs, as [y, x]."""
         rows = [np.asarray(self.law.row(int(y)), float).ravel() for y in outputs]
         return np.stack(rows) / scale(self.law.bits)
+
+    def meanings(self, most: int = 20, named: int = 3) -> list[tuple[Answer, list[tuple[str, float]]]]:
+        """For the likeliest outputs, the likeliest original cells behind them with their posterior probabilities under
+        the design distribution; none where outputs are sets of inputs, or the mechanism carries no distribution."""
+        if self.joint is None or self.law.meaning == "subset":
+            return []
+        mean = self.mean_law(self.joint)
+        order = range(self.outputs) if self.outputs <= most or mean is None else np.argsort(-mean, kind="stable")
+        out = []
+        for y in list(order)[:most]:
+            weight = np.asarray(self.law.row(int(y)), float) * self.joint.p
+            total = float(weight.sum())
+            weight = (weight / total if total > 0 else self.joint.p).ravel()
+            top = [int(x) for x in np.argsort(-weight, kind="stable")[:named] if weight[x] > 0]
+            out.append((self.answer(int(y)), [(self._cell_text(x), float(weight[x])) for x in top]))
+        return out
 
     def mean_law(self, joint: Joint) -> Floats | None:
         """P(y) under a joint, or None when the outputs cannot be listed."""

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from sfumato.releasing.planning import Plan, joint_of, plan, planned
     from sfumato.releasing.session import Drawing, Order, Release, Session
     from sfumato.releasing.spark import cluster_release
-    from sfumato.releasing.wishes import EVERY, Wishes, completed, numbered, usual_cap
+    from sfumato.releasing.wishes import EVERY, Wishes, completed, usual_cap
 
 __all__ = on_demand(__name__)

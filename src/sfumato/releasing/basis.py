@@ -175,6 +175,9 @@ def divided(source: Source, fraction: float, seed: int | None = None) -> tuple[S
     """
     if not 0 < fraction < 1:
         raise InputError("split must be a fraction between 0 and 1", value=fraction)
+    if source.cluster is not None:
+        raise InputError("a split goes by the order of rows, which those on a cluster do not have",
+                         next="Divide the frame there (randomSplit), and give one part as reference=.")
     stream, edge = Stream.of(seed), np.uint64(int(fraction * 2**64))
     return _part(source, stream, edge, first=True), _part(source, stream, edge, first=False)
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
-from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import Account, Book, DrawOptions, Progress
 from sfumato.releasing.planning import Plan
-from sfumato.releasing.session import Release, Session
+from sfumato.releasing.session import Order, Release, Released
 from sfumato.releasing.wishes import Names, Silent, named
 from sfumato.sources import Place, located, open_source
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame, TableLike
-
-Released = Mechanism | Bundle | str | os.PathLike[str]  # what to release with, or its file
 
 
 @overload
@@ -71,26 +69,25 @@ def release(
     With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
     together would exceed `budget` (docs/ledger.md has person, same_values and memoise).
     """
-    opened, divided = open_source(source), named(partition)
+    opened, divided, listener = open_source(source), named(partition), Silent(progress)
     options = DrawOptions(decode, keep, secret, useful, seed, id=id)
     account = Account(ledger, people, budget, same_values, memoise, person)
-    session = Session.open(opened, Silent(progress)).use(mechanism)
+    order = Order(opened, None, mechanism, options, account, allow_unclaimed=allow_unclaimed, force=force)
     if opened.cluster is not None:
         if divided or memoise is not None:
             raise InputError("a release on a cluster can neither be divided by columns nor remember answers.")
         if isinstance(to, Place):
             raise InputError("a cluster writes to paths and addresses that it knows itself", next="Give to= as text.")
-        return session.check(options, account, allow_unclaimed=allow_unclaimed).on_its_cluster(to, force=force)
+        return order.checked(listener).on_its_cluster(to, force=force)
     if to is None:
         if divided:
             raise InputError("partition divides a folder of files", next="Say which with to=.")
-        return session.check(options, account, allow_unclaimed=allow_unclaimed).returned()
+        return order.checked(listener).returned()
     files = Files.beside(
         located(to), mechanism=False, report=False, partition=divided, raw_cells=raw_cells, inputs=[opened.path],
         force=force,
     )
-    drawing = session.check(options, account, allow_unclaimed=allow_unclaimed)
-    with drawing.written(files, estimating=False, force=force) as done:
+    with replace(order, files=files).released(listener, estimating=False) as done:
         return done
 
 
@@ -100,7 +97,7 @@ def publish(
     private_report: str | os.PathLike[str] | None = None, seed: int | None = None, force: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
     budget: float | None = None, same_values: bool = False, memoise: str | None = None, person: str | None = None,
-    raw_cells: bool = False, publisher: str | None = None,
+    raw_cells: bool = False, publisher: str | None = None, anyway: bool = False,
 ) -> Release:
     """Release the rows of a plan into files that may be given away, as `sfumato release` does.
 
@@ -108,7 +105,8 @@ def publish(
     tables for a spreadsheet; the estimate is in what is returned. Symbols have the likeliest value of every useful
     column beside them (decode='symbols' leaves it out). All files appear, or none. `private_report` compares with the
     true table and is not for publication; `publisher` is who answers for the release, named on the page. Read
-    `plan.notices()` first: they say what becomes public, the exact counts of a plan with design='exact' too.
+    `plan.notices()` first: they say what becomes public, the exact counts of a plan with design='exact' too. A design
+    that is worth less than 1 % of its rows to whoever estimates from it (`plan.foreseen()`) needs `anyway=True`.
     """
     files = Files.beside(
         located(to), mechanism=plan.file is None, report=report if isinstance(report, bool) else Path(report),
@@ -116,7 +114,7 @@ def publish(
         raw_cells=raw_cells, tables=True, inputs=[plan.source.path], force=force,
     )
     account = Account(ledger, people, budget, same_values, memoise, person)
-    session = Session(plan.source, plan, Silent(progress))
     options = DrawOptions(decode, keep, seed=seed, imprint=Imprint(publisher))
-    with session.check(options, account).written(files, force=force) as done:
+    order = Order(plan.source, files, plan, options, account, anyway=anyway, force=force)
+    with order.released(Silent(progress)) as done:
         return done

@@ -98,7 +98,7 @@ class Flow:
         at = {name: i for i, name in enumerate(source.columns)}
         places = [at.get(coded.get(n, n), -1) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        source = _with_labels(source, made)
+        source = source.knowing((*made.secret.columns, *made.useful.columns))
         return cls(source, checked, told, coded, own, kept, drawer, order, compared, imprint=options.imprint, id=rows)
 
     def at(self, place: Booking) -> Flow:
@@ -177,13 +177,6 @@ def _is_promised_about(made: Mechanism | Bundle) -> bool:
     if made.reads == "both" or made.claim is None:
         return False
     return made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
-
-
-def _with_labels(source: Source, made: Mechanism | Bundle) -> Source:
-    """The source, in which no label of the mechanism means that a value is missing."""
-    labels = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels}
-    na = tuple(x for x in source.reading.na if x not in labels)
-    return source if na == source.reading.na else replace(source, reading=replace(source.reading, na=na))
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

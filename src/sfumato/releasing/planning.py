@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import designers, estimation
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
-from sfumato.designers.aiming import Foreseen, foreseen
+from sfumato.designers.aiming import Foreseen, foreseen, is_foreseeable
 from sfumato.designers.base import RELATIVE
 from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
@@ -18,6 +19,7 @@ from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Kept, Learnt, learnt
 from sfumato.releasing.basis import Basis, basis_of, divided, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, bundled, chosen, coarser, cut, rival
+from sfumato.releasing.files import released_already
 from sfumato.releasing.wishes import (
     EVERY,
     Listener,
@@ -28,10 +30,9 @@ from sfumato.releasing.wishes import (
     learned,
     named,
     notices_of,
-    numbered,
     say,
 )
-from sfumato.sources import Source, Where, located, open_source
+from sfumato.sources import Place, Source, located, open_source
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
@@ -70,15 +71,15 @@ class Plan:
         return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
 
     def foreseen(self) -> Foreseen | None:
-        """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
-        no design to ask, or nobody knows how many rows there will be."""
+        """What estimates from the rows that are released will be worth, by what the mechanism file tells anybody; None
+        where there is no design to ask, its table is too large for an answer, or nobody knows how many rows there are.
+        """
         made = self.mechanism
-        if isinstance(made, Bundle):
-            n = self.rows or self.source.rows
-            return None if not n else estimation.prospects(made, n)
-        if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
+        if not isinstance(made, Bundle) and (made.joint is None or not is_foreseeable(made)):
             return None
-        return foreseen(made, n=n)
+        if not (n := self.rows or self.source.count()):
+            return None
+        return estimation.prospects(made, n) if isinstance(made, Bundle) else foreseen(made, n=n)
 
     def keep(self) -> None:
         """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""
@@ -89,18 +90,23 @@ class Plan:
     def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
         """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.
 
-        A method that was asked for rows that are near was not asked for estimates.
+        A method that was asked for rows that are near was not asked for estimates. What was drawn is kept also where
+        it is refused: whoever tries again until it goes well would choose among draws.
         """
+        self.keep()
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
                 f"the release would be worth {percent(told.share)} of its {told.n:,} rows to whoever estimates from it",
-                next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
-                "--anyway releases it all the same.",
+                next="A larger ε, more rows, fewer columns or coarser ones would help "
+                f"({option('sfumato plan', 'foreseen()')} says how much); {option('--anyway', 'anyway=True')} releases "
+                "it all the same.",
             )
 
-    def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
-        """What must be said aloud before the mechanism file is given away."""
-        return () if self.file is not None else tuple(notices_of(self.mechanism, file, self.table))
+    def notices(self, file: str | None = "the mechanism file") -> tuple[Notice, ...]:
+        """What must be said aloud before the release and its mechanism file, if there is one, are given away."""
+        again = released_already(self.source)
+        public = () if self.file is not None or file is None else notices_of(self.mechanism, file, self.table)
+        return (*(() if again is None else (again,)), *public)
 
 
 def plan(
@@ -220,7 +226,9 @@ class Counted:
         )
 
 
-def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
+def given(
+    source: Source, path: str | os.PathLike[str] | Place, secret: Sequence[str] = (), useful: Sequence[str] = ()
+) -> Plan:
     """A mechanism from a file, for a table that has its columns; its claim is proved before a row is drawn."""
     where = located(path)
     made = load(where)
@@ -324,7 +332,7 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, object]:
     if not asked and wishes.method != "distortion":
         return {}
 
-    values, outputs = numbered(wishes.values, joint.useful), None
+    values, outputs = None if wishes.values is None else joint.useful.numbered(wishes.values), None
     if wishes.distance != "hamming":
         values = [float(x) for x in designers.letters(joint.useful)] if values is None else values
         outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")

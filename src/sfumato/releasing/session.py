@@ -10,14 +10,15 @@
     report    what was released, and what it still tells
     publish   every file gets its name, or none does
 
-Python (`release`, `publish`), the command line, pipes, bundles and Spark all go this way.
+An `Order` asks for all of them: Python (`release`, `publish`), the command line, the studio, pipes, bundles and Spark
+go this way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
@@ -36,14 +37,14 @@ from sfumato.estimation.estimates import estimate_drawn
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.mechanism.file import encoded
 from sfumato.releasing.basis import counting_within
-from sfumato.releasing.files import Files, can_report, earlier_releases, released_already
+from sfumato.releasing.files import Files, can_report, earlier_releases
 from sfumato.releasing.flow import Account, Beside, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.planning import Plan, given, planned, say_of
-from sfumato.releasing.wishes import Listener, Notice, Silent, Wishes, named, say
+from sfumato.releasing.wishes import Listener, Silent, Wishes, named, say
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.reporting.facts import counted_tables
-from sfumato.sources import Source, Where, open_source
+from sfumato.sources import Place, Source, Where, open_source
 from sfumato.sources.tabulation import counted
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 
+Released = Mechanism | Bundle | str | os.PathLike[str] | Place  # what to release with, or its file
 SHUFFLED = (
     "the table was shuffled, so that where a row stands tells nothing of it; with id= (columns that no two rows share) "
     "rows are released where they are"
@@ -101,7 +103,9 @@ class Session:
             )
         return replace(self, plan=plan)
 
-    def load(self, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Session:
+    def load(
+        self, path: str | os.PathLike[str] | Place, secret: Sequence[str] = (), useful: Sequence[str] = ()
+    ) -> Session:
         """A mechanism from its file instead; `secret` and `useful` are the table's names, where they differ."""
         say_of(self.source, self.listener)
         return replace(self, plan=given(self.source, path, secret, useful))
@@ -112,23 +116,20 @@ class Session:
         return replace(self, plan=plan)
 
     def foresee(self, *, anyway: bool = False) -> None:
-        """Say what estimates from the release will be worth; refuse one that is worth next to nothing, unless it is
-        asked for anyway."""
-        told = None if self.plan is None else self.plan.foreseen()
-        if self.plan is None or told is None:
+        """Say what estimates from a design will be worth; refuse one that is worth next to nothing, unless it is asked
+        for anyway. A mechanism that was there before was somebody's decision."""
+        if self.plan is None or self.plan.certificate is None or (told := self.plan.foreseen()) is None:
             return
         lead = "What whoever estimates from the release will know:"
         say(self.listener, lead, *(f"  {line}" for line in told.lines))
-        self.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
         self.plan.check_worth(told, anyway=anyway)
 
-    def warn(self, files: Files, warn: Callable[[Notice], None]) -> None:
+    def warn(self, files: Files | None) -> None:
         """Say what becomes public with the files, and what is missing among them."""
-        again = released_already(self.source)
-        told = () if self.plan is None else self.plan.notices(str(files.mechanism))
-        for one in (*(() if again is None else (again,)), *told):
-            warn(one)
-        if files.report is None and not can_report():
+        law = None if files is None else files.mechanism
+        for one in () if self.plan is None else self.plan.notices(None if law is None else str(law)):
+            self.listener.warn(one)
+        if files is not None and files.report is None and not can_report():
             self.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
                               "the files of this release (sfumato report).")
 
@@ -282,33 +283,42 @@ def _estimated(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """A release as it is asked for, from a table to files: with a mechanism file, or by a design."""
+    """A release as it is asked for: the table, where it goes, and what is to be designed, or is there already."""
 
     source: Source
-    files: Files
-    options: DrawOptions
-    account: Account
-    wishes: Wishes | None  # None: there is a mechanism
-    mechanism: Where | None = None
-    reference: Where | None = None
+    files: Files | None  # None: into a pipe, or to a program
+    using: Wishes | Plan | Released
+    options: DrawOptions = field(default_factory=DrawOptions)
+    account: Account = field(default_factory=Account)
+    reference: TableLike | None = None
     split: float | None = None
     anyway: bool = False  # also what is worth next to nothing
+    allow_unclaimed: bool = False  # no promise is needed
     force: bool = False
 
-    @contextlib.contextmanager
-    def released(self, listener: Listener, warn: Callable[[Notice], None]) -> Iterator[Release]:
-        """All steps in their order. What nobody may miss is said before a row is drawn, and what the block says of the
-        release is worded before the first file gets its name."""
-        session, options = Session(self.source, listener=listener), self.options
-        if self.wishes is not None:
-            session = session.design(
-                self.wishes, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed
+    def checked(self, listener: Listener) -> Drawing:
+        """The steps until rows may be drawn. What nobody may miss is said before."""
+        session = self._planned(Session(self.source, listener=listener))
+        session.foresee(anyway=self.anyway)
+        session.warn(self.files)
+        return session.check(self.options, self.account, allow_unclaimed=self.allow_unclaimed)
+
+    def _planned(self, session: Session) -> Session:
+        using, options = self.using, self.options
+        if isinstance(using, Wishes):
+            return session.design(
+                using, keep=options.keep, reference=self.reference, split=self.split, seed=options.seed
             )
-            session.foresee(anyway=self.anyway)
-        elif self.mechanism is not None:
-            session = session.load(self.mechanism, named(options.secret), named(options.useful))
-        session.warn(self.files, warn)
-        with session.check(options, self.account).written(self.files, force=self.force) as done:
+        if isinstance(using, (str, os.PathLike, Place)):
+            return session.load(using, named(options.secret), named(options.useful))
+        return session.use(using)
+
+    @contextlib.contextmanager
+    def released(self, listener: Listener, *, estimating: bool = True) -> Iterator[Release]:
+        """All steps in their order; what the block says of the release is worded before the first file gets its name.
+        """
+        assert self.files is not None  # what goes elsewhere is `checked`, and drawn by whoever takes it
+        with self.checked(listener).written(self.files, estimating=estimating, force=self.force) as done:
             yield done
 
 

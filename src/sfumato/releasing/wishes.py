@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sfumato import designers
-from sfumato.alphabet import Alphabet, Column
+from sfumato.alphabet import Column
 from sfumato.errors import InputError, designed_epsilon, listed, option, spelled, unknown
 from sfumato.joint import SMALL
 from sfumato.mechanism import Bundle, Mechanism
@@ -140,10 +140,13 @@ def _at_counts(wishes: Wishes) -> str:
     what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
     if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
         what = "the method distortion"
-    exact, other = option("--design exact", "design='exact'"), option("--design-from, --split", "reference=, split=")
+    exact, other = option("--design exact", "design='exact'"), option(
+        "sfumato release --design-from or --split, sfumato design --source reference",
+        "reference=, split= or origin='reference'",
+    )
     return (
         f"{what} needs exact counts of the table, which would be in the mechanism file. Ask for that by name ({exact}),"
-        f" take counts from elsewhere ({other}, or sfumato design --source reference), or leave the method to auto."
+        f" take counts from elsewhere ({other}), or leave the method to auto."
     )
 
 
@@ -174,21 +177,6 @@ def without(rules: Mapping[str, V] | None, dropped: Collection[str]) -> dict[str
     return {name: rule for name, rule in (rules or {}).items() if name not in dropped} or None
 
 
-def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
-    """The numbers in the order of the useful labels."""
-    if not isinstance(values, dict):
-        return None if values is None else list(values)
-    labels = [useful.text(i) for i in range(useful.size)]
-    if set(values) != set(labels):
-        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
-        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
-        raise InputError(
-            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
-            f"{', '.join(labels[:20])})."
-        )
-    return [values[label] for label in labels]
-
-
 # --- what a release says: what it is doing, to whoever listens --------------------------------------------------------
 
 
@@ -207,6 +195,9 @@ class Listener(Protocol):
 
     def say(self, text: str) -> None:
         """A choice that was made where none was asked for."""
+
+    def warn(self, told: Notice) -> None:
+        """What nobody may miss."""
 
 
 def say(listener: Listener, *lines: str) -> None:
@@ -231,12 +222,15 @@ class Silent:
     def say(self, text: str) -> None:
         return None
 
+    def warn(self, told: Notice) -> None:
+        return None
+
 
 # --- what whoever publishes must have been told, such as counts that become public with the mechanism file ------------
 
 
 NOISY = option("--design auto", "design='auto'")
-OTHER_DATA = option("--design-from reference.csv", "reference=")
+OTHER_DATA = option("sfumato release --design-from reference.csv", "reference=")
 COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
 
 
@@ -312,7 +306,7 @@ PUBLIC = {
         "the promise without it. Whoever gets the file gets the counts.",
         f"To keep private rows out of it, add noise to the counts ({NOISY}), design "
         f"from other data ({OTHER_DATA}), or on a random part that is then not released "
-        f"({option('--split 0.1', 'split=0.1')}).",
+        f"({option('sfumato release --split 0.1', 'split=0.1')}).",
     ),
     "split": (
         "Counts of the part set aside become public with the mechanism file",

@@ -8,10 +8,10 @@ from sfumato.libraries import on_demand
 
 if TYPE_CHECKING:
     from sfumato.reporting.comparing import ENTRANTS, PLAIN, compare, curve, entrants, levels
-    from sfumato.reporting.comparison import Comparison, Missing, Point, Precision, Realised, Spread
+    from sfumato.reporting.comparison import Comparison, Missing, Point, Precision, Realised, Spread, nearest
     from sfumato.reporting.comparison_page import advice, comparison_page, error_picture, kept_picture
     from sfumato.reporting.facts import facts_of
-    from sfumato.reporting.figures import Facts, consequences, placed, witnessed
+    from sfumato.reporting.figures import Facts, consequences
     from sfumato.reporting.measuring import measured
     from sfumato.reporting.pages import page, private_path, private_report, public_report, write_reports
     from sfumato.reporting.words import document_of, lines_of

@@ -9,7 +9,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from sfumato import reporting
 from sfumato.alphabet import Floats
-from sfumato.atomic import write_all
+from sfumato.atomic import make_folder, write_all
 from sfumato.errors import OutputError
 from sfumato.frames import Framed, Record, plot_tradeoff, tabled, titled
 from sfumato.joint import Joint
@@ -206,13 +207,33 @@ class Comparison(Framed):
             writer.writerow({k: "" if v is None else repr(v) if isinstance(v, float) else v for k, v in row.items()})
         return out.getvalue()
 
-    def document(self) -> Plain:
+    def save(self, folder: str | os.PathLike[str], at: float | None = None) -> dict[str, Path]:
+        """Table, figures, pictures and a page in a folder: all, or none; errors and advice are at one level. They are
+        computed from the table: for its owner, not for publication."""
+        out, at = Path(folder), nearest(self.epsilons, at)
+        make_folder(out)
+        texts = {
+            "compare.csv": self.csv(), "compare.json": json.dumps(self.document(), indent=1) + "\n",
+            "kept.svg": reporting.kept_picture(self, at), "errors-useful.svg": reporting.error_picture(self, at),
+            "errors-joint.svg": reporting.error_picture(self, at, "joint"),
+            "compare.html": reporting.comparison_page(self, at),
+        }
+        files = {name: out / name for name in texts}
+        write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
+        return files
+
+    def document(self) -> dict[str, Any]:
         """Everything as JSON has it."""
         return {
             "secret": list(self.joint.secret.names), "useful": list(self.joint.useful.names),
             "shape": list(self.joint.shape), "n": self.n, "complete": self.complete, "epsilons": list(self.epsilons),
             "entropy": self.joint.entropy, "points": list(self.records()),
         }
+
+
+def nearest(grid: Sequence[float], epsilon: float | None = None) -> float:
+    """The level of a grid nearest to one, in ratio; to 1 where nobody says which."""
+    return min(grid, key=lambda e: abs(math.log((e or 1e-9) / (epsilon or 1.0))))
 
 
 # --- figures that were computed before, by the content they were computed from ----------------------------------------

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
+from sfumato.certification.certificate import witnessed
 from sfumato.certification.promises import sentences
 from sfumato.certification.together import about_record, drawn_for
 from sfumato.decimals import BIT, at_most, in_a_hundred
@@ -104,7 +105,7 @@ def promised(
     also = (f"{c.title or c.notion.upper()}: {level_text(c.level)} proved, {at_most(c.epsilon)} promised"
             for c in certificate.also)
     return replace(told_alone, level=float(certificate.level), holds=certificate.holds, elsewhere=tuple(elsewhere),
-                   witness=figures.witnessed(certificate), basis=certificate.basis, also=tuple(also))
+                   witness=witnessed(certificate), basis=certificate.basis, also=tuple(also))
 
 
 # --- of one mechanism -------------------------------------------------------------------------------------------------

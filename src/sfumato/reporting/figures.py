@@ -50,19 +50,6 @@ class PromiseFigures:
     also: tuple[str, ...] = ()  # further promises, as promised and proved
 
 
-def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    """Where the level is attained, as texts."""
-    found = certificate.witness.items()
-    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
-
-
-def placed(witness: tuple[tuple[str, str], ...]) -> str:
-    """Where the level is attained, for whoever checks it."""
-    found = dict(witness)
-    versus = [f"{found.pop('first')} against {found.pop('second')}"] if {"first", "second"} <= found.keys() else []
-    return ", ".join([*versus, *(f"{name} {text}" for name, text in found.items())])
-
-
 def consequences(made: Mechanism | Bundle, proof: Certificate) -> Iterator[str]:
     """What follows from a claim that holds, and what the file tells beside it, in sentences."""
     if isinstance(made, Bundle):

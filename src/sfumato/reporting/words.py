@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.certification import Certificate, promises
+from sfumato.certification import Certificate, placed, promises
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, capitalised, level, nats, near, percent, sure
 from sfumato.designers.choose import METHODS
 from sfumato.drawing.manifest import DECODES
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.reporting.facts import cost_of, promise_of
-from sfumato.reporting.figures import Facts, PromiseFigures, placed
+from sfumato.reporting.figures import Facts, PromiseFigures
 
 if TYPE_CHECKING:
     from sfumato.frames import Record

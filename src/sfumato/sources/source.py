@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from sfumato import sources
-from sfumato.alphabet import Ints, find_column
+from sfumato.alphabet import Column, Ints, find_column
 from sfumato.errors import DataError, InputError, listed
 from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import Said
@@ -179,6 +179,12 @@ class Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)
 
+    def knowing(self, columns: Iterable[Column]) -> Source:
+        """The same source, in which no label of these columns means that a value is missing."""
+        labels = {x for c in columns for x in c.labels}
+        na = tuple(x for x in self.reading.na if x not in labels)
+        return self if na == self.reading.na else replace(self, reading=replace(self.reading, na=na))
+
     def expected(self, done: int) -> int | None:
         """How many rows there will be, told or guessed from the share that `done` rows were."""
         if self.rows is not None or self.share is None:
@@ -186,12 +192,19 @@ class Source:
         share = self.share()
         return round(done / share) if done and share > 0 else None
 
+    def count(self) -> int | None:
+        """How many rows there are: known, or counted in a pass; None where there is only one pass, and on a cluster."""
+        if self.rows is not None or self.once or self.cluster is not None:
+            return self.rows
+        return sum(int(batch.num_rows) for batch in self.read(self.columns[:1], ()))
+
     def settled(self, columns: Sequence[str]) -> Source:
         """A source that can be read again; what can be read only once is held in memory."""
         if not self.once:
             return self
         table = pa.Table.from_batches(list(self.batches(columns)))
-        return replace(table_source(table, self.name), reading=Meaning(guessed=self.reading.guessed))
+        held = table_source(table, self.name)
+        return replace(held, metadata=self.metadata, reading=Meaning(guessed=self.reading.guessed))
 
 
 def _added_up(tables: list[pa.Table], names: list[str]) -> pa.Table:

@@ -270,5 +270,6 @@ def counted_groups(
 def counted(source: Source, secret: Alphabet, useful: Alphabet, names: Mapping[str, str]) -> Joint:
     """The table of counts under given alphabets; `names` gives the source's column names, where they are others."""
     whole = [*secret.columns, *useful.columns]
-    (total,), _ = counted_groups(source.batches([names.get(c.name, c.name) for c in whole]), [whole], names)
+    rows = source.knowing(whole).batches([names.get(c.name, c.name) for c in whole])
+    (total,), _ = counted_groups(rows, [whole], names)
     return Joint.from_counts(total.reshape(secret.size, useful.size), secret, useful)

@@ -295,14 +295,14 @@ def python(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> st
         "missing": roles.missing if roles.missing != "category" else None, "public": roles.public,
         "design": design["design"], "design_epsilon": design.get("design_epsilon"), "at_most": design["at_most"],
     }
-    publish = {"keep": list(roles.keep), **{k: more.get(k) for k in ("publisher", "people", "budget", "force")}}
+    asked = ("publisher", "people", "budget", "force", "anyway")
+    publish = {"keep": list(roles.keep), **{k: more.get(k) for k in asked}}
     ledger = f", ledger=sf.Ledger({more['ledger']!r})" if more.get("ledger") else ""
     told = _arguments(publish)
     lines = [
         "import sfumato as sf", "",
         f"plan = sf.plan({own}, {list(roles.secret)!r}, {design['epsilon']:g}, {list(roles.useful)!r}, "
         f"{_arguments(wishes)})",
-        "plan.check_worth(plan.foreseen())" if not more.get("anyway") else "print(plan.foreseen())",
         f"done = sf.publish(plan, {out!r}{', ' + told if told else ''}{ledger})",
     ]
     return "\n".join(lines) + "\n"

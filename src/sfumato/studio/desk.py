@@ -27,7 +27,7 @@ from sfumato.releasing.columns import cut, size_of, useful_columns
 from sfumato.releasing.files import Files, synthesised
 from sfumato.releasing.flow import Account, DrawOptions
 from sfumato.releasing.planning import Counted, tabulated
-from sfumato.releasing.session import Session
+from sfumato.releasing.session import Order
 from sfumato.releasing.wishes import Total
 from sfumato.reporting import consequences
 from sfumato.sources import Source, open_source
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.releasing.planning import Plan
+    from sfumato.releasing.wishes import Notice
     from sfumato.studio.hands import Asked
 
 Tell = Callable[..., None]
@@ -72,6 +73,9 @@ class Heard:
 
     def say(self, text: str) -> None:
         self.said.append(spelled(text, shell=True))
+
+    def warn(self, told: Notice) -> None:
+        """Notices are on the page before somebody releases (`Desk.notices`)."""
 
 
 class Desk:
@@ -206,21 +210,22 @@ class Desk:
     def release(self, choice: Asked, epsilon: float, made: bytes | None, out: str, more: Asked, table: str) -> Record:
         """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
-        plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
-        files = Files.beside(Path(out), tables=True, inputs=[plan.source.path], force=bool(more.get("force")))
+        force, anyway = bool(more.get("force")), bool(more.get("anyway"))
+        files = Files.beside(Path(out), tables=True, inputs=[plan.source.path], force=force)
         account = account_of(Account(None, more.get("people"), more.get("budget")), more.get("ledger"))
         said = self.said(choice, epsilon, Path(out).name, more, table)
         told = {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}  # to readers
         public = self.said(choice, epsilon, Path(out).name, told, Path(table).name)
         imprint = Imprint(more.get("publisher") or None, public["command"])
-        session = Session(plan.source, plan, Heard(self.tell))
-        drawing = session.check(DrawOptions(GUESS, roles.keep, imprint=imprint), account)
-        with drawing.written(files, force=bool(more.get("force"))) as done:
-            left = [f"{name} was left out" for name in done.left_out]
-            lines = [f"{done.rows:,} rows with {', '.join(c.name for c in done.manifest.columns)}", *left[:5]]
-        drawn = [x.place for x in plan.kept]  # one at most: the page names the useful columns
-        self.saved |= set(drawn)
-        kept = {"counts": str(drawn[0])} if drawn else {}
+        options = DrawOptions(GUESS, roles.keep, imprint=imprint)
+        order = Order(plan.source, files, plan, options, account, anyway=anyway, force=force)
+        try:
+            with order.released(Heard(self.tell)) as done:
+                left = [f"{name} was left out" for name in done.left_out]
+                lines = [f"{done.rows:,} rows with {', '.join(c.name for c in done.manifest.columns)}", *left[:5]]
+        finally:  # what was drawn is kept also where it is refused
+            self.saved |= {x.place for x in plan.kept if x.is_there}
+        kept = {"counts": str(plan.kept[0].place)} if plan.kept else {}  # one: useful columns are named
         return {
             "files": {**{name: str(path) for name, path in done.files.items()}, **kept}, "lines": lines, **said,
             "notes": [spelled(n, shell=True) for n in done.notes],

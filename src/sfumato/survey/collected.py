@@ -9,7 +9,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,11 +28,11 @@ from sfumato.estimation import estimate
 from sfumato.frames import environment, part_of
 from sfumato.ledgers.entries import writing
 from sfumato.libraries import starlette, uvicorn
-from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.mechanism.file import encoded
 from sfumato.processes import listening
 from sfumato.releasing.files import Files
-from sfumato.survey.survey_page import Form, MalformedAnswer, policy_of
+from sfumato.survey.survey_page import Form, MalformedAnswer, policy_of, survey_id
 from sfumato.tolerances import BUSY
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "sfumato/answers 1"
-TAKEN, USED, UNINVITED = "taken", "used", "uninvited"  # what becomes of an answer
+TAKEN, USED, UNINVITED, MALFORMED = "taken", "used", "uninvited", "malformed"  # what becomes of an answer
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE tokens (hash BLOB PRIMARY KEY, spent INTEGER NOT NULL) WITHOUT ROWID;
@@ -143,6 +144,17 @@ class Store:
         self.db.execute("INSERT INTO answers VALUES (?, 1) ON CONFLICT (answer) DO UPDATE SET n = n + 1", (answer,))
         return TAKEN
 
+    def take(self, lines: Iterable[str], form: Form) -> dict[str, int]:
+        """Take answers that came as text; how many became what."""
+        good, outcomes = [], Counter[str]()
+        for line in filter(None, (x.strip() for x in lines)):
+            try:
+                good.append(form.read(line))
+            except MalformedAnswer:
+                outcomes[MALFORMED] += 1
+        outcomes.update(self.accept(good))
+        return {name: outcomes[name] for name in (TAKEN, USED, UNINVITED, MALFORMED)}
+
     def spent(self) -> int:
         """How many tokens are spent."""
         return int(self.db.execute("SELECT count(*) FROM tokens WHERE spent").fetchone()[0])
@@ -184,6 +196,21 @@ def table_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> tuple[pa.
     made = decoder(mechanism, "symbols", Stream.of())
     arrays = made.arrays(drawn_of(counts, mechanism), 0)
     return pa.table(arrays, names=[c.name for c in made.columns]), list(made.columns)
+
+
+@contextlib.contextmanager
+def opened_store(
+    mechanism: Path, store: Path | None = None, *, fresh: bool = True
+) -> Iterator[tuple[Mechanism | Bundle, Store]]:
+    """A mechanism file and the store of its answers, which is beside it unless it is named."""
+    made, path = load(mechanism), store or beside(mechanism, "answers.sqlite")
+    with contextlib.closing(Store(path, survey_id(made), fresh=fresh)) as opened:
+        yield made, opened
+
+
+def beside(mechanism: Path, kind: str) -> Path:
+    """The file of a survey beside its mechanism: survey.mechanism.json → survey.html."""
+    return mechanism.with_name(f"{mechanism.name.removesuffix('.json').removesuffix('.mechanism')}.{kind}")
 
 
 def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, force: bool = False) -> Path:

@@ -223,6 +223,11 @@ def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
     if not 0 < coverage < 1:
         raise InputError("coverage must lie strictly between 0 and 1", value=coverage)
     radius = simulated_radius(joint.counts.astype(float), joint.noise, coverage)
+    if math.isinf(radius):
+        raise InputError(
+            "noise may leave nothing in common with the rows: this table is too small for noisy counts",
+            next="Design for any distribution instead (at_most = epsilon), which needs none.",
+        )
     return RenyiBall(replace(joint, noise=replace(joint.noise, coverage=coverage)), alpha=0.5, radius=radius)
 
 
@@ -244,7 +249,8 @@ def distances(p: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> 
         size = (min(step, draws - first), len(p))
         drawn = rng.multinomial(noise.rows, p, size=size[0]) + rng.geometric(stop, size) - rng.geometric(stop, size)
         near = projected(drawn.astype(float), float(noise.rows)) / noise.rows
-        out.append(-2 * np.log(np.minimum(np.sqrt(near * p).sum(1), 1.0)))
+        with np.errstate(divide="ignore"):  # what has nothing in common is infinitely far
+            out.append(-2 * np.log(np.minimum(np.sqrt(near * p).sum(1), 1.0)))
     return np.concatenate(out)
 
 
