@@ -128,14 +128,13 @@ class RenyiBounds(BallBounds):
             terms = np.where(sides[j].p[1] > 0, sides[j].p[1] * (gaps**k if k else np.log(gaps)), 0.0).sum(-1)
             return np.asarray((np.log(terms) if k else terms) + j * tilt * (k or sides[j].ps[1]))
 
-        beside = norm(1 - mover, points[0] if mover else -points[1])
-
         def left(y: Floats) -> Floats:
             point = ends[mover] + unit * np.exp(y)
             both = _joined(norm(mover, point), beside, first.ps[1], second.ps[1], room, k)
             return np.asarray(both - (ratio if mover else 1.0) * point)
 
         with np.errstate(all="ignore"):
+            beside = norm(1 - mover, points[0] if mover else -points[1])
             far = ends[mover] + unit * np.exp(summit(left, np.full(len(ratio), NEAREST), np.full(len(ratio), FARTHEST)))
         return -far if mover else far
 
@@ -175,7 +174,7 @@ class RenyiBounds(BallBounds):
         for side, gaps in ((first, gaps1), (second, gaps2)):
             for p, x in ((side.p[1], gaps), (-side.ps[1][:, None], side.ps[1][:, None])):
                 logs, _ = log_near(x)
-                terms = np.where(p != 0, p * logs, 0.0)
+                terms = p * np.where(p != 0, logs, 0.0)
                 total, size = total + terms.sum(-1), size + (np.abs(p) + np.abs(terms)).sum(-1)
         terms = np.where(second.ps[1] > 0, second.ps[1] * log_near(ratio)[0], 0.0)
         total, size = total + terms, size + second.ps[1] + np.abs(terms)
