@@ -18,7 +18,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from sfumato.alphabet import Bools, Floats
+from sfumato.alphabet import Floats
 from sfumato.certification.ball import BallBounds, Side, digits_for, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
@@ -103,6 +103,8 @@ class RenyiBounds(BallBounds):
             points = [mu.copy(), m.copy()]
             for turn in range(begun, begun + TURNS):
                 i, mover = np.flatnonzero((proved > found.ratio * (1 + step)) & (found.ratio < UNPROVED)), turn % 2
+                if not i.size:
+                    break
                 one, two, ratio = first.at(i), second.at(i), found.ratio[i] * (1 + step)
                 points[mover][i] = self._moved(one, two, [x[i] for x in points], ratio, mover)
                 holds = self._left(one, two, points[0][i], points[1][i], ratio) >= 0
@@ -136,7 +138,7 @@ class RenyiBounds(BallBounds):
         with np.errstate(all="ignore"):
             beside = norm(1 - mover, points[0] if mover else -points[1])
             far = ends[mover] + unit * np.exp(summit(left, np.full(len(ratio), NEAREST), np.full(len(ratio), FARTHEST)))
-        return -far if mover else far
+        return np.asarray(-far if mover else far)
 
     def _split(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:
         """A lower bound of Φ(λ) = exp((L − log X)/κ), L = max(A, B) + (1+κ)·log(1 + e^{−|A−B|/(1+κ)}), A = log N₁,

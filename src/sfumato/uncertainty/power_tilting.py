@@ -257,7 +257,7 @@ def worst_pairs(
 
     Both multipliers by Newton's method; pairs where that does not settle (an end of the split, a greatest value without
     mass), and other orders, by a search over the split. T is convex in R for α ≥ ½, so the ratio is then quasi-concave
-    in the split; below ½ a grid of splits is tried too, and below 1 those at which a secret is free, with corners that a
+    in the split; below ½ a grid of splits is tried too, and below 1 those at which a secret is free: corners that a
     search runs past.
     """
     if alpha not in _PRICED:
