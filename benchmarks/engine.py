@@ -257,7 +257,7 @@ def _pairs(found: dict[str, Any]) -> Iterator[str]:
 def _orders(found: dict[str, Any]) -> Iterator[str]:
     yield "\n## Balls of order ½ beside χ² balls\n"
     yield ("The same search over the ball of D_½(P̂‖P) (Hellinger's distance) whose 95 % hold for every n, and over the "
-           "χ² ball of 95 % by many rows; NMI as above. The former is the larger set here, so less can be kept under it. "
+           "χ² ball of 95 % by many rows; NMI as above. The former is the larger set here, so less is kept under it. "
            "Random tables are those of these numbers in tests/random_tables.py. "
            f"Made by `python benchmarks/engine.py orders`; searches had {_patient(found)}.\n")
     yield "| secret × useful | size | rows | ε | χ²: value | bound | ratio | order ½: value | bound | ratio |"
