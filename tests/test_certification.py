@@ -14,10 +14,12 @@ from tests.strategies import boundary_points, joints, mechanisms, random_layout,
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.outward import dot_down, down, exp_range, log_near, log_up, power, up
+from sfumato.certification.outward import dot_down, down, exp_range, float_range, log_near, log_up, power, up
 from sfumato.certification.proving import proved
+from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.uncertainty.power_tilting import split_sides, worst_pairs
 from sfumato_kernel.verdict import verify
 
 
@@ -98,6 +100,31 @@ def test_levels_are_proved_tightly_where_values_that_never_occur_are_extreme(tmp
     assert proved_level(found, "rldp", ball) == pytest.approx(reached, abs=1e-9)
     path = replace(found, claim=Claim("rldp", reached + 1e-9, ball)).save(tmp_path / "m.json")
     assert verify(path.read_bytes()).proved
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.75, 1.0, 3.0])
+def test_pairs_over_balls_of_any_order_are_proved_as_closely_as_they_are_found(alpha):
+    """Sparse tables, flat rows and rows of two values: splits with ends, and multipliers at rest on empty cells."""
+    rng = np.random.default_rng(7)
+    for _ in range(4):
+        joint, U = sf.Joint.from_counts(rng.multinomial(60, rng.dirichlet(np.full(12, 0.4))).reshape(3, 4)), 4
+        v = np.where(rng.random((2, 40, 1)) < 0.5, rng.random((2, 40, U)), rng.random((2, 40, 1)) * rng.integers(1, 9, (2, 40, U)))
+        bounds = RenyiBounds.around(joint, alpha, 0.2)
+        s = rng.integers(3, size=40)
+        first, second = bounds.side(s, float_range(v[0])), bounds.side((s + 1) % 3, float_range(v[1]))
+        found, alone = bounds.suggested(first, second).ratio, bounds.alone(first, greatest=True) / bounds.alone(second, greatest=False)
+        level = np.log(np.minimum(bounds.pairs(first, second), alone))
+        assert np.all(level >= np.log(found) - 1e-12) and np.all(level <= np.log(found) + 2e-6)
+
+
+def test_the_worst_split_is_found_where_a_secret_becomes_free():
+    """Order ½: 1.8 % of the budget frees a rare secret, and what is left goes to the other one."""
+    sides = (np.array([[2.6e-10, 2.5e-7, 4.1e-8]]), np.array([[0.69, 0.0, 0.31]]), np.array([0.74]),
+             np.array([[4.3e-5, 6.5e-4, 3.9e-11]]), np.array([[0.0, 1.0, 0.0]]), np.array([0.007]))
+    for budget in (0.38, 0.1, 0.05, 0.02):
+        odds = np.linspace(-9, 9, 3001)
+        first, second, _ = split_sides(*(np.repeat(x, 3001, 0) for x in sides), budget, 0.5)(odds, np.arange(3001))
+        assert worst_pairs(*sides, budget, 0.5).ratio[0] >= (first.value / -second.value).max()
 
 
 def test_an_empty_secret_is_free_within_a_ball_and_not_looked_at_when_the_distribution_is_known():

@@ -398,3 +398,12 @@ def test_funnel_methods_name_the_sets_they_cannot_design_for(method):
     joint = sf.Joint.from_counts([[3, 1], [1, 2]])
     with pytest.raises(InputError):
         sf.design(sf.Anything(joint), epsilon=1, method=method)
+
+
+def test_perfect_privacy_says_where_probabilities_have_too_many_digits_for_it():
+    p = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    exact = sf.design(sf.Exactly(sf.Joint.from_probabilities(p)), 0.0, "lip")
+    near = sf.design(sf.Exactly(sf.Joint.from_probabilities(p)), 1e-9, "lip")
+    counted = sf.design(sf.Exactly(sf.Joint.from_counts((1e4 * p).astype(int))), 0.0, "lip")
+    assert exact.epsilon == 0 and exact.value == 0 and any("digits" in x for x in exact.notes)
+    assert min(near.value, counted.value) > 0.9 * exact.bound and not any("digits" in x for x in counted.notes)

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 import sfumato_kernel as kernel
+from sfumato.certification.promises import notes_of
 from sfumato.cli import cli
 from sfumato.designers.splitting import split
 from sfumato.joint import SAMPLER, Noise
 from sfumato.mechanism.file import checksum, record_of
 from sfumato.noise import SEEDED, projected, threshold, two_sided
+from sfumato.reporting.figures import consequences
 from sfumato.uncertainty.balls import simulated_radius
 from sfumato_kernel.documents import SAMPLERS
 
@@ -311,3 +313,21 @@ def test_noise_that_may_leave_nothing_of_the_rows_is_called_so():
 
     with pytest.raises(sf.InputError, match="too small for noisy counts"):
         sf.covering(drawn)
+
+
+@pytest.mark.parametrize("kind", ["chi-square-ball", "exactly", "renyi-ball"])
+def test_no_coverage_is_told_of_a_set_for_which_none_was_simulated(noisy_design, kind, tmp_path):
+    """A file by hand, with a seal of its own: another set, or a ball of another order, beside a false coverage."""
+    made, ball = noisy_design.mechanism, noisy_design.mechanism.claim.within
+    sets = {"chi-square-ball": sf.ChiSquareBall(made.joint, radius=1e-9), "exactly": sf.Exactly(made.joint),
+            "renyi-ball": sf.RenyiBall(made.joint, alpha=1.0, radius=ball.radius)}
+    record = record_of(made.with_claim(replace(made.claim, within=sets[kind])))
+    noise = msgspec.structs.replace(record_of(made).design.noise, coverage=0.999)
+    forged = msgspec.structs.replace(record, design=msgspec.structs.replace(record.design, noise=noise))
+    path = tmp_path / "m.json"
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum(forged))))
+    again, proof = sf.load(path), sf.verify(path)
+    assert proof.holds and again.noise.coverage is None and record.design.noise.coverage is None
+    assert not any("simulations" in line for line in (*notes_of(again), *consequences(again, proof)))
+    assert not any("simulat" in line for line in kernel.verify(path.read_bytes()).proved)
+    assert "simulations" in " ".join(notes_of(made))

@@ -204,3 +204,13 @@ def test_no_level_tells_nothing():
 def test_many_secrets_and_empty_ones_are_designed_for_where_the_useful_variable_alone_is_read(counts):
     found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 0.5, "precise", reads="useful", time_limit=1)
     assert found.certificate.level <= 0.5 and 0 <= found.bound <= found.value
+
+
+def test_a_design_over_a_ball_of_order_one_half_around_empty_cells_is_sealed():
+    made = sf.design(sf.RenyiBall(sf.Joint.from_counts([[31, 0], [32, 0]]), alpha=0.5, radius=0.3), 3.0, "precise")
+    assert made.certificate.holds and made.value > made.bound
+
+
+def test_masses_next_to_nothing_end_in_a_design_without_a_warning():
+    ball = sf.RenyiBall(sf.Joint.from_counts([[0, 1654], [0, 0], [803, 232_493], [0, 0]]), alpha=1.0, confidence=0.95)
+    assert sf.design(ball, 3.0, "precise", working=0.1).certificate.holds

@@ -13,9 +13,10 @@ from tests.strategies import boundary_points, joints, realised
 
 import sfumato as sf
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.choose import REGISTERED
+from sfumato.designers.choose import REGISTERED, home_of
 from sfumato.designers.closed_forms import grr
 from sfumato.errors import InputError
+from sfumato.mechanism import Table
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -358,3 +359,12 @@ def test_a_design_whose_proof_is_a_little_loose_is_sealed_with_a_note(monkeypatc
         else:
             with pytest.raises(sf.ClaimError, match="could not be sealed"):
                 sf.design(sf.Anything(joint), 1.0, "hasty")
+
+
+@pytest.mark.parametrize(("method", "options"), [("ballopt", {}), ("precise", {}), ("pml", {"reads": "useful"}), ("lip", {})])
+def test_a_search_whose_law_cannot_be_proved_ends_in_a_closed_form_and_says_so(method, options, monkeypatch):
+    joint = sf.Joint.from_counts([[30, 9, 2], [4, 20, 11]])
+    monkeypatch.setattr(home_of(method), method, lambda task: Draft(Table(np.eye(3 * task.rows), task.rows), method, 9.0))
+    made = sf.design(joint, 0.7, method, **options)
+    assert made.certificate.holds and made.method == method and any("grr is taken" in note for note in made.notes)
+    assert made.value == pytest.approx(sf.design(joint, 0.7, "grr", reads=made.mechanism.reads).value, rel=1e-6)

@@ -99,7 +99,7 @@ def notes_of(made: Mechanism | Bundle) -> list[str]:
         most = nats(summed(made.claim.epsilon, spent))
         held = f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {most}."
         return [held] if spent else []
-    noise, exactly = None if made.joint is None else made.joint.noise, told_exactly(made)
+    noise, exactly = made.noise, told_exactly(made)
     return [
         *(f"{capitalised(told)}." for told in sentences(made)),
         *([] if noise is None else [f"The mechanism file holds {design_sentence(noise)}."]),

@@ -205,14 +205,14 @@ def confirm(made: Mechanism | Bundle) -> bool:
 
 def check_coverage(mechanism: Mechanism) -> None:
     """Whether the set around noisy counts is as large as the simulation of its coverage asks for, repeated here."""
-    claim, noise = mechanism.claim, None if mechanism.joint is None else mechanism.joint.noise
-    if claim is None or noise is None or noise.coverage is None or not isinstance(claim.within, RenyiBall):
+    noise, within = mechanism.noise, None if mechanism.claim is None else mechanism.claim.within
+    if noise is None or noise.coverage is None:
         return
-    counts = claim.within.joint.counts
-    asked = 0.0 if counts is None else simulated_radius(counts.astype(float), noise, noise.coverage)
-    if claim.within.alpha != 0.5 or claim.within.radius < REPEATED * asked:
+    assert isinstance(within, RenyiBall) and within.joint.counts is not None  # else no coverage is told
+    asked = simulated_radius(within.joint.counts.astype(float), noise, noise.coverage)
+    if within.radius < REPEATED * asked:
         raise ClaimError(
-            f"the set around the noisy counts has the radius {claim.within.radius:.4g}; for a coverage of "
+            f"the set around the noisy counts has the radius {within.radius:.4g}; for a coverage of "
             f"{noise.coverage:g} simulations ask for {asked:.4g}", next="Nothing was released.",
         )
 

@@ -10,17 +10,20 @@ cells are cut again.
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
-from sfumato.alphabet import Bools, Floats
+from sfumato.alphabet import Floats
 from sfumato.certification.ball import BallBounds, Side, digits_for, split_grid
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
-from sfumato.tolerances import HALVINGS, UNIT
+from sfumato.tolerances import ALIKE, LEAST, UNIT
 
 EXPLODING = 2.0**-14  # of an order from 1
 UNITS = 8 * UNIT  # rounding of a few operations, relative
@@ -37,6 +40,36 @@ class Splits:
 
 
 SPLITS = Splits()
+ABOVE = (1e-11, ALIKE, 1e-6)  # what floats find, relative: where pairs are looked at anew
+UNPROVED = 1e100  # ratios from here on are not
+TURNS = 3  # of both points
+NEAREST, FARTHEST = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
+SECTIONS = 80  # golden ones of that range: its end is then known to 1e-15
+
+
+def summit(f: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """Where functions with one hill each are greatest, by golden sections; where they are level these go up."""
+    golden = (5**0.5 - 1) / 2
+    x, y = high - golden * (high - low), low + golden * (high - low)
+    left, right = f(x), f(y)
+    for _ in range(SECTIONS):
+        over = left > right
+        low, high = np.where(over, low, x), np.where(over, y, high)
+        new = np.where(over, high - golden * (high - low), low + golden * (high - low))
+        found = f(new)
+        x, y = np.where(over, new, y), np.where(over, x, new)
+        left, right = np.where(over, found, right), np.where(over, left, found)
+    return np.where(left > right, x, y)
+
+
+def _joined(one: Floats, two: Floats, first: Floats, second: Floats, room: Floats, k: float) -> Floats:
+    """Φ(λ) in floats, from log N₁ and log λ^κN₂, or at order 1 from sums of logarithms."""
+    if not k:
+        own = sum(np.where(x > 0, x * np.log(np.maximum(x, LEAST)), 0.0) for x in (first, second))
+        return (first + second) * np.exp((one + two - own - room + first + second) / (first + second))
+    rest = 1 + k
+    both = rest * np.logaddexp(one / rest, two / rest) if rest > 0 else np.maximum(one, two)
+    return np.where(room > 0, np.exp((both - np.log(np.maximum(room, LEAST))) / k), 0.0)
 
 
 class RenyiBounds(BallBounds):
@@ -57,46 +90,55 @@ class RenyiBounds(BallBounds):
             return cls.of(joint, alpha, b if alpha == 1 else abs(((order - 1) / order * b).exp() - 1))
 
     def pairs(self, first: Side, second: Side) -> Floats:
+        """From the dual points of the worst split that floats find, and where these prove less than floats find, from
+        points moved in turn: at an end of the split, or beside values without mass, a side's own ball does not say
+        where its point proves most, and near α = ½ that moves with the ratio."""
         if self.alpha < 0.5:
             return self._pairs_on_a_grid(first, second)
         found = self.suggested(first, second)
-        edge = second.v[0].min(-1)
-        mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
-        gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
+        mu = np.maximum(np.nan_to_num(found.mu), first.v[1].max(-1))
+        m = np.minimum(np.nan_to_num(found.m), second.v[0].min(-1))
+        proved = raised(found.ratio, lambda z: (self._left(first, second, mu, m, z) >= 0, z))
+        for step, begun in itertools.product(ABOVE, (1, 0)):
+            points = [mu.copy(), m.copy()]
+            for turn in range(begun, begun + TURNS):
+                i, mover = np.flatnonzero((proved > found.ratio * (1 + step)) & (found.ratio < UNPROVED)), turn % 2
+                if not i.size:
+                    break
+                one, two, ratio = first.at(i), second.at(i), found.ratio[i] * (1 + step)
+                points[mover][i] = self._moved(one, two, [x[i] for x in points], ratio, mover)
+                holds = self._left(one, two, points[0][i], points[1][i], ratio) >= 0
+                proved[i] = np.where(holds, ratio, proved[i])
+        return proved
 
-        def holds(ratio: Floats) -> tuple[Bools, Floats]:
-            m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, ratio) if self.sharp else reach)
-            gaps2 = down(np.maximum(second.v[0] - m[:, None], 0))
-            least = self._split(first, gaps1, second, gaps2, ratio)
-            own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
-            return down_any(own + least) >= mu, ratio
+    def _left(self, first: Side, second: Side, mu: Floats, m: Floats, ratio: Floats) -> Floats:
+        """At or below λm + Φ(λ) − μ for μ ≥ max v₁, m ≤ min v₂: where it is not negative, the ratio λ is proved."""
+        gaps1, gaps2 = down(np.maximum(mu[:, None] - first.v[1], 0)), down(np.maximum(second.v[0] - m[:, None], 0))
+        own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
+        return np.asarray(down_any(own + self._split(first, gaps1, second, gaps2, ratio)) - mu)
 
-        return raised(found.ratio, holds)
+    def _moved(self, first: Side, second: Side, points: list[Floats], ratio: Floats, mover: int) -> Floats:
+        """One of μ and m (a suggestion) where most is left beside the other one: λm + Φ(λ) − μ is concave in it, and
+        its greatest is found by golden sections of the logarithm of its distance from the values."""
+        values, k = (first.v[1], -second.v[0]), self.kappa
+        sides, ends = (first, second), [x.max(-1) for x in values]
+        unit = np.maximum(np.maximum(np.ptp(values[0], -1), np.ptp(values[1], -1)), UNIT * ends[0])
+        tilt, room = np.log(ratio), first.ps[1] + second.ps[1] + math.copysign(self.spent[1], k)
 
-    @property
-    def sharp(self) -> bool:
-        """Whether Φ is nearly the least of two terms, so that the dual points must move with the ratio."""
-        return self.kappa < -0.5
+        def norm(j: int, point: Floats) -> Floats:
+            gaps = np.maximum(point[:, None] - values[j], LEAST)
+            terms = np.where(sides[j].p[1] > 0, sides[j].p[1] * (gaps**k if k else np.log(gaps)), 0.0).sum(-1)
+            return np.asarray((np.log(terms) if k else terms) + j * tilt * (k or sides[j].ps[1]))
 
-    def _balanced(
-        self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, found: Floats, ratio: Floats
-    ) -> Floats:
-        """How far below the least value m should lie at a ratio above the one found, a suggestion: N₁ and λ^κN₂ keep
-        their quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
-        weights, k = second.p[1], self.kappa
-
-        def norm(at: Floats) -> Floats:
-            terms = np.where(weights > 0, weights * (second.v[0] - edge[:, None] + at[:, None]) ** k, 0.0)
-            return np.asarray(np.log(terms.sum(-1)))
+        def left(y: Floats) -> Floats:
+            point = ends[mover] + unit * np.exp(y)
+            both = _joined(norm(mover, point), beside, first.ps[1], second.ps[1], room, k)
+            return np.asarray(both - (ratio if mover else 1.0) * point)
 
         with np.errstate(all="ignore"):
-            goal = norm(reach) - k * np.log(ratio / found)
-            if self.alpha == 0.5:
-                goal = np.log(self.norm(first, gaps)) - k * np.log(ratio)
-            moved = reach
-            for _ in range(HALVINGS):
-                moved = moved * np.exp((norm(moved) - goal) / -k)
-        return np.where(np.isfinite(moved) & (moved > 0), moved, reach)
+            beside = norm(1 - mover, points[0] if mover else -points[1])
+            far = ends[mover] + unit * np.exp(summit(left, np.full(len(ratio), NEAREST), np.full(len(ratio), FARTHEST)))
+        return np.asarray(-far if mover else far)
 
     def _split(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:
         """A lower bound of Φ(λ) = exp((L − log X)/κ), L = max(A, B) + (1+κ)·log(1 + e^{−|A−B|/(1+κ)}), A = log N₁,
@@ -134,7 +176,7 @@ class RenyiBounds(BallBounds):
         for side, gaps in ((first, gaps1), (second, gaps2)):
             for p, x in ((side.p[1], gaps), (-side.ps[1][:, None], side.ps[1][:, None])):
                 logs, _ = log_near(x)
-                terms = np.where(p != 0, p * logs, 0.0)
+                terms = p * np.where(p != 0, logs, 0.0)
                 total, size = total + terms.sum(-1), size + (np.abs(p) + np.abs(terms)).sum(-1)
         terms = np.where(second.ps[1] > 0, second.ps[1] * log_near(ratio)[0], 0.0)
         total, size = total + terms, size + second.ps[1] + np.abs(terms)

@@ -99,7 +99,7 @@ def _design_record(m: Mechanism) -> Record:
     return {
         "source": m.source, "rows": None if j is None else j.n, "small_cells": 0 if j is None else j.small_cells,
         "counts": None if j is None or j.counts is None else j.counts,
-        "noise": None if j is None or j.noise is None else asdict(j.noise),
+        "noise": None if m.noise is None else asdict(m.noise),
         "fingerprint": None if j is None else j.fingerprint,
     }
 
@@ -107,7 +107,7 @@ def _design_record(m: Mechanism) -> Record:
 def _design(m: Mechanism) -> str:
     if m.joint is None:
         return "none in the file"
-    drawn = None if m.joint.noise is None else certification.design_sentence(m.joint.noise)
+    drawn = None if m.noise is None else certification.design_sentence(m.noise)
     if m.source == "public":
         return "none: an even weighting of labels" + (f"; {drawn}" if drawn else "")
     rows, fingerprint = "" if m.joint.n is None else f", {m.joint.n:,} rows", f"fingerprint {m.joint.fingerprint[:16]}…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import time
@@ -16,10 +17,10 @@ from sfumato.designers.aiming import AIM, aimed, noted, searched
 from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
-from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
+from sfumato.errors import LIMIT_OF_TIME, ClaimError, InputError, designed_epsilon, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Constant, Mechanism
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 from sfumato.uncertainty.sets import is_set
 
@@ -34,6 +35,7 @@ _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip"
 # The notion that a funnel method implies; all of them read the useful variable alone.
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 _QUICK = ("ballopt", "polyopt")  # searches that can be short
+_FOUND = ("ballopt", "polyopt", "nr", "precise", "pml", "lip", "ldp")  # whose laws are searched for in floats
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
@@ -87,7 +89,25 @@ def design(
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
-    return finished(task, draft, started)
+    return _ended(task, draft, started)
+
+
+def _ended(task: Task, draft: Draft, started: float) -> Design:
+    """The draft, sealed; in place of a found law that cannot be proved the closed form that any set has, or silence.
+
+    Laws of others, and those that are asked for by name, are refused where they cannot be proved."""
+    try:
+        return finished(task, draft, started)
+    except ClaimError:
+        if draft.method not in _FOUND or draft.claim is not None:
+            raise
+    own = replace(task if draft.task is None else draft.task, notion="rldp")  # which implies the others
+    blind = Draft(Constant(own.rows, own.joint.useful.size), "silence")
+    for other in (designer("grr")(own), blind):
+        note = f"nothing could be proved of the law found: {other.method} is taken"
+        with contextlib.suppress(ClaimError):
+            return finished(task, replace(draft, law=other.law, fine=False).with_note(note), started)
+    raise AssertionError("a law that ignores its input keeps every promise")
 
 
 def _implied(method: str, notion: str, reads: str, recoverable: bool, options: Options) -> tuple[str, str, str]:
@@ -306,10 +326,10 @@ def _settled(tasks: Sequence[Task], drafts: Iterator[Draft]) -> Iterator[Design]
     below: tuple[Design, Draft] | None = None
     started = time.perf_counter()
     for task, draft in zip(tasks, drafts, strict=True):
-        made = finished(task, draft, started)
+        made = _ended(task, draft, started)
         if below is not None and _worth(draft, below[0]) > _worth(draft, made):
             draft = replace(draft, law=below[1].law, method=below[1].method, task=None)
-            made = finished(task, draft, started)
+            made = _ended(task, draft, started)
         below, started = (made, draft), time.perf_counter()
         yield made
 

@@ -140,6 +140,9 @@ def perfect(task: Task, method: str) -> Draft:
         weights, bits = independent_weights(found.matrix, basis, smear)
         if weights is not None and certificate(_sealed(task, Table(weights, 1, bits)), wider=False).holds:
             note = f"{found.status}; rounded inside the lattice of integer mechanisms exactly independent of S"
+            if found.bound > GHOST and not np.ptp(weights, axis=1).any():
+                note = (f"the probabilities have so many digits that of all mechanisms in {bits} bits only those that "
+                        "ignore the input are exactly independent of S; give counts, or a small ε such as 1e-9")
             return Draft(Table(weights, 1, bits), method, found.bound, (note,), {"smear": smear})
     law = Table(found.matrix, 1).rounded(None, 2.0**-22)
     level = certificate(_sealed(task, law), wider=False).level

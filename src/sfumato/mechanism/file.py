@@ -72,7 +72,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
         counted = joint.counts is not None
         design = records.DesignRecord(
             mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
-            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, records.noise_record(joint.noise),
+            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, records.noise_record(mechanism.noise),
         )
     return sealed(MechanismRecord(
         FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,

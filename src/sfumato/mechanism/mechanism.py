@@ -16,11 +16,11 @@ from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, Labels
 from sfumato.decimals import at_most, nats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import axes_of
-from sfumato.joint import Joint
+from sfumato.joint import Joint, Noise
 from sfumato.mechanism.law import Law, joint_code, memory_key, record_codes, remembered, scale
 from sfumato.mechanism.table import Table
 from sfumato.tolerances import DRAWN, LISTED
-from sfumato.uncertainty import UncertaintySet
+from sfumato.uncertainty import RenyiBall, UncertaintySet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,6 +161,17 @@ class Mechanism:
         weight = rows * joint.p
         total = weight.sum((1, 2), keepdims=True)
         return np.asarray(np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0))
+
+    @property
+    def noise(self) -> Noise | None:
+        """What was paid for the design data. A coverage is told of a ball of order ½ around counts and of no other set,
+        for no other was simulated: whoever claims something else about the same data does not inherit it."""
+        joint = self.claim.within.joint if self.joint is None and self.claim and self.claim.within else self.joint
+        if joint is None or joint.noise is None:
+            return None
+        within = None if self.claim is None else self.claim.within
+        simulated = isinstance(within, RenyiBall) and within.alpha == 0.5 and joint.counts is not None
+        return joint.noise if simulated else replace(joint.noise, coverage=None)
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:

@@ -59,8 +59,8 @@ def consequences(made: Mechanism | Bundle, proof: Certificate) -> Iterator[str]:
         return
     for told in certification.promises(made, proof):
         yield f"{capitalised(told.sentence)}."
-    if made.joint is not None and made.joint.noise is not None:
-        yield f"The file: {certification.design_sentence(made.joint.noise)}. {certification.THEOREM}"
+    if made.noise is not None:
+        yield f"The file: {certification.design_sentence(made.noise)}. {certification.THEOREM}"
     if exactly := certification.told_exactly(made):
         yield f"But {exactly}."
 

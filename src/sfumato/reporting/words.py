@@ -345,5 +345,5 @@ def _design_document(made: Mechanism, cells: int) -> Record:
     return {
         "source": made.source, "rows": None if joint is None else joint.n, "cells": cells,
         "small_cells": 0 if joint is None else joint.small_cells,
-        "noise": None if joint is None or joint.noise is None else asdict(joint.noise),
+        "noise": None if made.noise is None else asdict(made.noise),
     }

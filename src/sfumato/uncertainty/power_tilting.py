@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.tolerances import EXPONENT, HALVINGS, LEAST
+from sfumato.tolerances import EXPONENT, HALVINGS, LEAST, SLIP
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import NEWTON, SPLIT, AtPrice, Depths, Mean, Sides, Tilt, best_split, by_newton, inner
 
@@ -257,11 +257,13 @@ def worst_pairs(
 
     Both multipliers by Newton's method; pairs where that does not settle (an end of the split, a greatest value without
     mass), and other orders, by a search over the split. T is convex in R for α ≥ ½, so the ratio is then quasi-concave
-    in the split; below ½ a grid of splits is tried too.
+    in the split; below ½ a grid of splits is tried too, and below 1 those at which a secret is free: corners that a
+    search runs past.
     """
-    extra = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID) if alpha < 0.5 else ()
     if alpha not in _PRICED:
-        return best_split(split_sides(v1, q1, ps1, v2, q2, ps2, budget, alpha), len(ps1), extra, close)
+        grid = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID) if alpha < 0.5 else ()
+        corners = (-_free(ps1, budget, alpha), _free(ps2, budget, alpha)) if alpha < 1 else ()
+        return best_split(split_sides(v1, q1, ps1, v2, q2, ps2, budget, alpha), len(ps1), grid, corners, close)
     found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, _PRICED[alpha])
     if len(left := np.flatnonzero(~settled)):
         sides = split_sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], budget, alpha)
@@ -269,6 +271,14 @@ def worst_pairs(
         for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
             mine[left] = theirs
     return found
+
+
+def _free(mass: Floats, budget: float, alpha: float) -> Floats:
+    """Log-odds of what the other secret takes where one of this mass has just as much as frees it, for α < 1: 1/|κ|
+    pays for any divergence. An end of the split where all of the budget does not."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = -kappa(alpha) * budget / (mass * (1 + SLIP)) - 1
+        return np.where(odds > 0, np.clip(np.log(odds), -SPLIT.end, SPLIT.end), -SPLIT.end)
 
 
 def split_sides(

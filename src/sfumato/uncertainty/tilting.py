@@ -243,11 +243,13 @@ def inner(a: Floats, b: Floats) -> Floats:
 Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]
 
 
-def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: float = SPLIT.close) -> Pairs:
+def best_split(
+    sides: Sides, count: int, extra: Iterable[float] = (), corners: Iterable[Floats] = (), close: float = SPLIT.close
+) -> Pairs:
     """The best split of a budget between two sides; sides(w, at) gives both at log-odds w and which way to lean.
 
-    `at` says which pairs are asked about. The splits in `extra` are tried too, and both ends for every pair whose
-    search did not surely end inside.
+    `at` says which pairs are asked about. The splits in `extra` are tried too, and both ends and the corners of each
+    pair whose search did not surely end inside.
     """
     w, clean = _settled(sides, count, close)
 
@@ -255,10 +257,11 @@ def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: flo
         top, bottom, _ = sides(w, at)
         return Pairs(quotient(top.value, -bottom.value), top.r, bottom.r, top.tau, -bottom.tau)
 
-    best, everyone = pairs(w, np.arange(count)), tuple((x, np.arange(count)) for x in extra)
-    for x, at in ((-SPLIT.end, np.flatnonzero(~clean)), (SPLIT.end, np.flatnonzero(~clean)), *everyone):
+    everyone, unsure = np.arange(count), np.flatnonzero(~clean)
+    best, ends = pairs(w, everyone), (np.full(count, -SPLIT.end), np.full(count, SPLIT.end), *corners)
+    for x, at in (*((x, unsure) for x in ends), *((np.full(count, x), everyone) for x in extra)):
         if at.size:
-            other = pairs(np.full(at.shape, x), at)
+            other = pairs(x[at], at)
             better = other.ratio > best.ratio[at]
             for mine, theirs in zip(best.arrays, other.arrays, strict=True):
                 mine[at[better]] = theirs[better]

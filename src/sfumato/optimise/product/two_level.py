@@ -122,7 +122,7 @@ class Heights:
                 break
             d = d - move
         lo, d = np.maximum((floor - d[:, None] * low).max(axis=1), 0.0), np.maximum(d, 0.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):  # beyond all floats it carries nothing
             carried = np.where(low > 0.0, floor / np.where(low > 0, low, 1.0), np.inf).max(axis=1)
         zero = (carried < d * (1.0 - DUST)) & (lo <= 0.0)
         self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
