@@ -89,13 +89,13 @@ class Joint(Framed):
         if p.ndim != 2 or p.size == 0:
             raise InputError(f"a joint distribution is a table of secret by useful values, got shape {p.shape}.")
         if not np.all(np.isfinite(p)) or np.any(p < 0):
-            raise InputError("probabilities must be finite and not negative.")
+            raise InputError("probabilities must be finite and not negative", next="Use Joint.from_counts for counts.")
         if abs(p.sum() - 1) > 1e-9:
             raise InputError("probabilities must sum to 1", value=p.sum(), next="Use Joint.from_counts for counts.")
         if p.shape != (self.secret.size, self.useful.size):
             raise InputError(
                 f"the table is {p.shape[0]} × {p.shape[1]} but there are {self.secret.size} secret and "
-                f"{self.useful.size} useful labels."
+                f"{self.useful.size} useful labels", next="Give a row for each secret, a column for each useful label.",
             )
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "counts", None if self.counts is None else read_only(self.counts, np.int64))
@@ -118,7 +118,7 @@ class Joint(Framed):
         counts = _checked_counts(np.asarray(table))
         n = int(counts.sum())
         if n == 0:
-            raise InputError("the table holds no rows: all counts are zero.")
+            raise InputError("the table holds no rows: all counts are zero", next="Give counts of people.")
         s, u = _sides(secret, useful, counts.shape)
         doubts = (x for c in (*s.columns, *u.columns) for x in c.doubts)
         return cls(s, u, counts / n, n, counts, learned, noise, (*notes, *doubts))
@@ -244,8 +244,10 @@ def _checked_counts(raw: Array) -> Ints:
         values = np.asarray(raw, float)
     except (TypeError, ValueError):
         raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
-    if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
-        raise InputError("counts must be whole numbers, zero or more.")
+    fits = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
+    if not fits.all():
+        raise InputError("counts must be whole numbers, zero or more", value=float(values[~fits][0]),
+                         next="Use Joint.from_probabilities for shares.")
     return read_only(raw, np.int64)
 
 

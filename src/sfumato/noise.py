@@ -143,17 +143,18 @@ def common(
     passed = {label: n for label, n in ((x, n + next(drawn)) for x, n in counts.items()) if n >= tau}
     named = {label: n for label, n in passed.items() if label is not None}
     rest, deviation = sum(counts.values()) - sum(passed.values()), math.sqrt(2 * len(passed)) / float(rate)
-    own = not named or rest >= CLEAR * deviation
-    other = next(x for x in _names() if x not in passed) if own else max(named, key=lambda x: named[x])
-    kept = Common(tuple(passed), other)
-    if len({*kept.labels, kept.other}) < 2:
+    own = rest >= CLEAR * deviation
+    if len(passed) + own < 2:
+        found = "one is, and nearly all rows have it" if passed else "none is"
         raise InputError(
             f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
-            f"({tau:,.0f} people each)",
-            next=f"If they are known to everybody, say so ({called_public(name)}) or list them "
-            f"({option('--labels', 'labels=')}); more rows or a larger ε help too.",
+            f"({tau:,.0f} people each; {found})",
+            next=f"{'If it has one value only, choose another column. ' if passed else ''}If its labels are known to "
+            f"everybody, say so ({called_public(name)}) or list them ({option('--labels', 'labels=')}); more rows or a "
+            "larger ε help too.",
         )
-    return kept
+    other = next(x for x in _names() if x not in passed) if own else max(named, key=lambda x: named[x])
+    return Common(tuple(passed), other)
 
 
 def edge(values: Floats, counts: Ints, share: Fraction, epsilon: Fraction, below: Below) -> float:

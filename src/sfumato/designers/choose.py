@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Real
 from types import ModuleType
@@ -184,12 +184,16 @@ def as_set(within: Any) -> UncertaintySet:
     return within  # type: ignore[no-any-return]
 
 
-def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    known = options_of(method)
+def _check_options(method: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """A misspelt option is refused: a search without it would look like one with it."""
     if strange := [name for name in options if name not in known]:
         raise unknown(f"an option of {method}", strange[0], known) if known else InputError(
-            f"{method} takes no options, got {strange[0]!r}."
+            f"{method} takes no options", value=strange[0], next="Leave it out."
         )
+
+
+def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
+    _check_options(method, options, options_of(method))
     made = designer(method)(task, **options)
     if not isinstance(made, Draft):
         raise InputError(f"the designer {method!r} returned a {type(made).__name__} instead of a sf.Draft.")
@@ -198,6 +202,7 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
 
 def _auto(task: Task, options: dict[str, Any]) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
+    _check_options("auto", options, options_of("auto"))
     near = [f"{name}=" for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
@@ -271,6 +276,8 @@ def designs(
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         if (drafts := _sharing(tasks, method, options)) is not None:
             return _bounded(list(_settled(tasks, drafts)))
+    if method in (*SHARING, "auto") and "working" not in options_of(method):  # nothing is shared: `design` has no limit
+        options.pop("working", None)
     return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
 
 
@@ -291,6 +298,7 @@ def _sharing(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Ite
 
 def _along(method: str, tasks: Sequence[Task], options: dict[str, Any]) -> Iterator[Draft]:
     make: Callable[..., Iterator[Draft]] = getattr(home_of(method), f"{method}_along")
+    _check_options(method, options, keywords_of(make))
     return make(tasks, **options)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 Kind = Literal["file", "folder", "nothing"]
+AGAIN = "Fetch it, or save it, once more."
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def _addressed(text: str, scheme: str) -> Place:
     except pa.ArrowInvalid:
         pass
     except OSError:
-        raise InputError(f"the store behind this {scheme}:// address could not be reached.") from None
+        raise InputError(f"the store behind this {scheme}:// address could not be reached",
+                         next="Check the address, the network and your rights.") from None
     try:
         filesystem, path = fsspec.core.url_to_fs(text)
         return Place(path, filesystem, f"{scheme}://")
