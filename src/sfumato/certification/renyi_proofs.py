@@ -21,6 +21,7 @@ from sfumato.certification.outward import down, down_any, exp_range, log_near, r
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
 from sfumato.tolerances import HALVINGS, UNIT
+from sfumato.uncertainty.sets import Pairs
 
 EXPLODING = 2.0**-14  # of an order from 1
 UNITS = 8 * UNIT  # rounding of a few operations, relative
@@ -37,6 +38,22 @@ class Splits:
 
 
 SPLITS = Splits()
+
+
+def _log_norm(p: Floats, depth: Floats, at: Floats, k: float) -> Floats:
+    """log Σ p(depth + at)^κ in floats; cells without mass count nothing."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.log(np.where(p > 0, p * (depth + at[:, None]) ** k, 0.0).sum(-1)))
+
+
+def _reaching(p: Floats, depth: Floats, start: Floats, goal: Floats, k: float) -> Floats:
+    """How far beyond the last value log Σ p(depth + at)^κ is `goal`, for κ < 0, where it falls; `start` if nowhere."""
+    with np.errstate(all="ignore"):
+        at = np.where(start > 0, start, np.exp((goal - np.log(p.sum(-1))) / k))  # it is no further than this
+        for _ in range(HALVINGS):
+            at = at * np.exp((_log_norm(p, depth, at, k) - goal) / -k)
+        there = np.isfinite(at) & (at > 0) & (_log_norm(p, depth, np.zeros_like(at), k) > goal)
+    return np.where(there, at, start)
 
 
 class RenyiBounds(BallBounds):
@@ -61,17 +78,34 @@ class RenyiBounds(BallBounds):
             return self._pairs_on_a_grid(first, second)
         found = self.suggested(first, second)
         edge = second.v[0].min(-1)
-        mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
+        reach = np.maximum(edge - found.m, 0)
+        mu = self._above(first, second, edge, reach, found)
         gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
 
-        def holds(ratio: Floats) -> tuple[Bools, Floats]:
-            m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, ratio) if self.sharp else reach)
+        def proves(m: Floats, ratio: Floats) -> Bools:
             gaps2 = down(np.maximum(second.v[0] - m[:, None], 0))
             least = self._split(first, gaps1, second, gaps2, ratio)
             own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
-            return down_any(own + least) >= mu, ratio
+            return np.asarray(down_any(own + least) >= mu)
+
+        def holds(ratio: Floats) -> tuple[Bools, Floats]:
+            here = proves(edge - reach, ratio)
+            if self.sharp and not here.all():
+                here |= proves(edge - self._balanced(first, gaps1, second, edge, reach, found.ratio, ratio), ratio)
+            return here, ratio
 
         return raised(found.ratio, holds)
+
+    def _above(self, first: Side, second: Side, edge: Floats, reach: Floats, found: Pairs) -> Floats:
+        """The dual points of the first side; at α = ½ that of a secret with no use for the budget is set to match the
+        other's, as in `_balanced`."""
+        top, k = first.v[1].max(-1), self.kappa
+        beyond, depth = np.maximum(found.mu - top, 0), top[:, None] - first.v[1]
+        if self.alpha == 0.5:
+            goal = _log_norm(second.p[1], second.v[0] - edge[:, None], reach, k) - np.log(found.ratio)
+            idle = np.isinf(_log_norm(first.p[1], depth, beyond, k))
+            beyond = np.where(idle, _reaching(first.p[1], depth, beyond, goal, k), beyond)
+        return np.asarray(top + beyond)
 
     @property
     def sharp(self) -> bool:
@@ -82,21 +116,14 @@ class RenyiBounds(BallBounds):
         self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, found: Floats, ratio: Floats
     ) -> Floats:
         """How far below the least value m should lie at a ratio above the one found, a suggestion: N₁ and λ^κN₂ keep
-        their quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
-        weights, k = second.p[1], self.kappa
-
-        def norm(at: Floats) -> Floats:
-            terms = np.where(weights > 0, weights * (second.v[0] - edge[:, None] + at[:, None]) ** k, 0.0)
-            return np.asarray(np.log(terms.sum(-1)))
-
+        their quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂). Where the ball can drop a secret it is not:
+        then m stays where it is."""
+        depth, k = second.v[0] - edge[:, None], self.kappa
         with np.errstate(all="ignore"):
-            goal = norm(reach) - k * np.log(ratio / found)
+            goal = _log_norm(second.p[1], depth, reach, k) - k * np.log(ratio / found)
             if self.alpha == 0.5:
                 goal = np.log(self.norm(first, gaps)) - k * np.log(ratio)
-            moved = reach
-            for _ in range(HALVINGS):
-                moved = moved * np.exp((norm(moved) - goal) / -k)
-        return np.where(np.isfinite(moved) & (moved > 0), moved, reach)
+        return _reaching(second.p[1], depth, reach, goal, k)
 
     def _split(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:
         """A lower bound of Φ(λ) = exp((L − log X)/κ), L = max(A, B) + (1+κ)·log(1 + e^{−|A−B|/(1+κ)}), A = log N₁,

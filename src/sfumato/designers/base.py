@@ -284,6 +284,6 @@ def register(name: str, designer: Designer, *, replace: bool = False) -> None:
     REGISTERED[name] = designer
 
 
-def keywords_of(designer: Designer) -> tuple[str, ...]:
+def keywords_of(designer: Callable[..., object]) -> tuple[str, ...]:
     """The names of its keyword-only parameters."""
     return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)

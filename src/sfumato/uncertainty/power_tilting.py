@@ -286,7 +286,7 @@ def split_sides(
             room = np.maximum(own + kappa(alpha) * part, LEAST)
             slope = np.log(np.maximum(found.slope, 0) / room / np.abs(found.value))
             slope[own == 0] = np.inf  # an empty secret is free: only an end of the split can be better
-            lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
+            lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=SPLIT.wall, neginf=-SPLIT.wall)
         return found.at(slice(k)), found.at(slice(k, None)), lean
 
     return sides

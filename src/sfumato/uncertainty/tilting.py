@@ -48,6 +48,8 @@ class Leaning:
     flat: float = 1e-3
     patience: int = 6  # every so many steps the bracket is halved
     end: float = 36.0  # log-odds of the split at which a share counts as nothing
+    wall: float = 1e3  # stands for an infinite lean: a side has all it can use
+    kink: float = 1e-13  # how closely a split is halved to where a side has just that: the ratio has a corner there
     # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
     close: float = 1e-5
 
@@ -270,25 +272,30 @@ def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, Bools]:
 
     Each side grows as the root of its share while the slack is small, so the first slope is −1/2. An exact zero may
     stand for a lean that is no number, and a search that ran to an end has not met a zero: there nothing is sure.
+    A secant to a lean beyond the wall says nothing, and the best split may lie at its foot: there brackets are halved.
     Pairs that have settled are not asked about again.
     """
     out, clean, live = np.zeros(count), np.zeros(count, dtype=np.bool_), np.arange(count)
     low, high = np.full(count, -SPLIT.end), np.full(count, SPLIT.end)
     w, before, lean, slope = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, SPLIT.slope)
+    walled = np.zeros(count, dtype=np.bool_)
     for turn in range(HALVINGS if count else 0):
         last, lean = lean, sides(w, live)[2]
         with np.errstate(divide="ignore", invalid="ignore"):
             steep = (lean - last) / (w - before)  # no number at the first turn
+        walled |= np.abs(lean) >= SPLIT.wall
         slope = np.where(np.isfinite(steep) & (steep < -SPLIT.flat), steep, slope)
         low, high = np.where(lean >= 0, w, low), np.where(lean <= 0, w, high)
+        foot = walled & (low > -SPLIT.end) & (high < SPLIT.end)
         before, ahead = w, np.clip(w - lean / slope, -SPLIT.end, SPLIT.end)
-        inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT.patience < SPLIT.patience - 1)
+        inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT.patience < SPLIT.patience - 1) & ~foot
         clean[live] = (np.abs(lean) <= close) & (lean != 0) & (np.abs(w) < SPLIT.end)
-        done = (np.abs(lean) <= close) | (high - low <= close)
+        done = (np.abs(lean) <= close) | (high - low <= np.where(foot, SPLIT.kink, close))
         w = np.where(inside | done, np.clip(ahead, low, high), (low + high) / 2)
         out[live] = w
         if done.all():
             break
         live, keep = live[~done], np.flatnonzero(~done)
         low, high, w, before, lean, slope = (x[keep] for x in (low, high, w, before, lean, slope))
+        walled = walled[keep]
     return out, clean
