@@ -201,3 +201,10 @@ def test_mixed_types_and_nan_in_pandas():
         sf.tabulate(mixed, "s", "u")
     joint = sf.tabulate(mixed.assign(s=["a", "b", "c"]), "s", "u")
     assert joint.useful.labels == ("1", "2", None)
+
+
+def test_what_was_said_to_be_cut_is_no_news():
+    people = pa.table({"s": ["a", "b"] * 100, "age": list(range(200))})
+    found = sf.tabulate(people, "s", "age", automatic=True)
+    assert ["is cut at" in x for x in found.notes] == [True]
+    assert not sf.tabulate(people, "s", "age", labels={"age": found.useful.columns[0]}).notes

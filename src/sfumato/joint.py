@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Array, Column, Floats, Ints, Labels, read_only
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Labels, read_only
 from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
@@ -115,7 +115,7 @@ class Joint(Framed):
             secret = _labelled("secret", table.index) if secret is None else secret
             useful = _labelled("useful", table.columns) if useful is None else useful
             table = table.to_numpy()
-        counts = _checked_counts(np.asarray(table))
+        counts = _checked_counts(table)
         n = int(counts.sum())
         if n == 0:
             raise InputError("the table holds no rows: all counts are zero", next="Give counts of people.")
@@ -237,13 +237,15 @@ def _sides(
     return s, Alphabet.named("useful", shape[1] if useful is None else useful)
 
 
-def _checked_counts(raw: Array) -> Ints:
+def _checked_counts(table: npt.ArrayLike) -> Ints:
+    try:
+        raw, values = np.asarray(table), np.asarray(table, float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "counts must be numbers, as many in each row; for a table of people use sf.tabulate."
+        ) from None
     if raw.ndim != 2:
         raise InputError(f"counts are a 2-D table, rows = secret values, got {raw.ndim} dimension(s).")
-    try:
-        values = np.asarray(raw, float)
-    except (TypeError, ValueError):
-        raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
     fits = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
     if not fits.all():
         raise InputError("counts must be whole numbers, zero or more", value=float(values[~fits][0]),

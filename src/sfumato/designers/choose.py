@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +14,7 @@ from sfumato.designers.aiming import AIM, aimed, noted, searched
 from sfumato.designers.base import LARGEST, REGISTERED, RELATIVE, SHARING, Design, Draft, Task, finished, keywords_of
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
-from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, unknown
+from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, is_number, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
 from sfumato.mechanism import Mechanism
@@ -68,9 +67,10 @@ def design(
     within = as_set(within)
     if method not in methods():
         raise unknown("a method", method, methods())
-    limit = options.get("time_limit")
-    if limit is not None and not (isinstance(limit, Real) and float(limit) > 0):
-        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=limit)
+    for name, what in (("time_limit", f"{LIMIT_OF_TIME} must be a positive number of seconds"),
+                       ("gap", "gap must be a positive number, a share of what is kept")):
+        if (given := options.get(name)) is not None and not (is_number(given) and given > 0):
+            raise InputError(what, value=given)
     if releases is not None or budget is not None:
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
@@ -106,8 +106,10 @@ def _planned(
     within: UncertaintySet, epsilon: float, releases: int | None, budget: float | None, at_most: float | None
 ) -> float:
     """The cap of each of several releases that together stay within a budget for any distribution."""
-    if releases is None or budget is None or at_most is not None:
-        raise InputError("planned repetition takes releases= and budget= together, and no at_most=, which they give.")
+    if releases is None or not is_number(budget) or at_most is not None:
+        raise InputError("planned repetition takes releases= and budget=, a number of nats, together, and no at_most=, "
+                         "which they give.")
+    assert budget is not None
     if isinstance(releases, bool) or not isinstance(releases, int) or releases < 1:
         raise InputError(f"releases must be a whole number, 1 or more, got {releases!r}.")
     noise = within.joint.noise
@@ -269,6 +271,8 @@ def designs(
     listed = sorted({designed_epsilon(x) for x in several})
     if not listed:
         raise InputError("give at least one ε")
+    if method == "auto":
+        _check_options(method, options, (*options_of(method), "working"))
     if "time_limit" in options and method in (*SHARING, "auto"):
         raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
     within = as_set(within)

@@ -74,6 +74,8 @@ def located(where: str | os.PathLike[str] | Place) -> Where:
     """
     if isinstance(where, Place):
         return where
+    if not isinstance(where, str | os.PathLike):
+        raise InputError(f"the path of a file was expected, got a {type(where).__name__}.")
     text = os.fspath(where)
     if "://" not in text:
         return Path(text)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
+V = TypeVar("V")
 Rare = float | Mapping[str, float] | None
 BinRule = int | str | Sequence[float]  # how many, a part of dates, or inner edges
 Bins = Mapping[str, BinRule] | None
@@ -60,7 +61,7 @@ def tabulate(
     """
     opened = open_source(source, na=na, counts=counts)
     secrets, usefuls = _names(secret, "secret", opened), _names(useful, "useful", opened)
-    names, bins, labels = [*secrets, *usefuls], bins or {}, labels or {}
+    names, bins, labels = [*secrets, *usefuls], _by_column("bins", bins), _by_column("labels", labels)
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
         raise InputError("missing must be 'category' or 'refuse'", value=missing)
@@ -89,6 +90,12 @@ def tabulate(
     learned = tuple(n for n in names if n not in edges and n not in labels)
     found_out = tuple(map(spelled_for, (*opened.said, *_cut(rules, {*bins, *labels}))))
     return Joint.from_counts(table.reshape(s.size, u.size), s, u, learned=learned, notes=found_out)
+
+
+def _by_column(what: str, given: Mapping[str, V] | None) -> Mapping[str, V]:
+    if isinstance(given or {}, Mapping):
+        return given or {}
+    raise InputError(f"{what} are said for each column", value=given, next=f"Write {what}={{'column': …}}.")
 
 
 def _rules(
@@ -122,9 +129,10 @@ def _cut(rules: Mapping[str, Floats | str], said: Collection[str]) -> list[str]:
 
 
 def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
-    names = [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else []
     if not names:
-        raise InputError(f"{role} names no column (columns: {', '.join(source.columns[:20])}).")
+        known = ", ".join(source.columns[:20])
+        raise InputError(f"{role} names no column", value=given, next=f"Name one or several of {known}.")
     return source.find(*names)
 
 
