@@ -195,7 +195,7 @@ def test_useful_columns_are_found_and_listed(people, out):
     said = " ".join(done.stderr.split())
 
     assert "chosen by the numbers of rows and of different values and by ε: town (others" in said
-    assert "Left out: name (a single value, or too many to be categories); age would make too many cells" in said
+    assert "Left out: name (too many different values to be categories); age would make too many cells" in said
     assert out.read_text().startswith("sex,town\n")
     said = " ".join(release(people, out, "--epsilon", 4, "--force").stderr.split())
     assert "age is cut at" in said and out.read_text().startswith("sex,town,age\n")

@@ -192,3 +192,11 @@ def test_one_level_is_a_curve_of_one_and_a_text_is_refused_in_words():
     assert [d.epsilon for d in sf.designs(ball, 1.0, "grr")] == [1.0]
     with pytest.raises(sf.InputError, match="epsilon"):
         sf.designs(ball, "0.5,1", "grr")
+
+
+def test_options_of_a_curve_are_checked_and_its_limit_is_for_all_of_it():
+    for method in ("auto", "ballopt", "precise"):
+        with pytest.raises(sf.InputError, match="Did you mean 'working'"):
+            sf.designs(JOINT, [0.5, 1.0], method, workin=1.0)
+    for method in ("auto", "ballopt"):
+        assert [d.epsilon for d in sf.designs(JOINT, [0.0, 1.0], method, working=0.1)] == [0.0, 1.0]

@@ -323,8 +323,9 @@ def test_a_label_of_one_person_hardly_ever_enters_and_common_ones_do():
     assert threshold(0.1, 5e-7) < 200
     many = common("x", {"a": 900, **{str(i): 20 for i in range(40)}}, Fraction(2, 10), 1e-6, random.Random(0).randrange)
     assert many.other == "other" and many.column("x").labels == ("a", "other")
-    with pytest.raises(sf.InputError, match="no two labels of 'x'"):
-        common("x", {"a": 900, "b": 3}, Fraction(2, 10), 1e-6, random.Random(0).randrange)
+    for counts, said in (({"a": 900, "b": 3}, "one is"), ({None: 900}, "one is"), ({"a": 3, "b": 4}, "none is")):
+        with pytest.raises(sf.InputError, match=f"no two labels of 'x' .*{said}"):
+            common("x", counts, Fraction(2, 10), 1e-6, random.Random(0).randrange)
 
 
 @pytest.mark.parametrize(("edges", "written"), [

@@ -116,3 +116,30 @@ def test_a_plan_prints_its_mechanism_and_its_notes_and_no_machinery():
     lines = repr(sf.plan(pd.DataFrame(people), "health", 1.0, "town", method="srr", public="all")).splitlines()
     assert lines[0].endswith("600 rows counted>") and lines[1].startswith("  <Mechanism srr: 2 × 3 inputs")
     assert not any("function" in line for line in lines)
+
+
+NOTHING = {  # what a stranger gives by mistake, and what is said
+    "no secret": (lambda: sf.tabulate(FRAME, None, "town"), "secret names no column.*health, town"),
+    "bins without a column": (lambda: sf.tabulate(FRAME, "health", "town", bins=4), "bins are said for each column"),
+    "no method": (lambda: sf.design(JOINT, 1.0, None), "None is not a method"),
+    "a cap in words": (lambda: sf.design(JOINT, 1.0, "grr", at_most="3"), "at_most must be a finite number"),
+    "a gap in words": (lambda: sf.design(JOINT, 1.0, "ballopt", gap="small"), "gap must be a positive number"),
+    "a gap below zero": (lambda: sf.design(JOINT, 1.0, "ballopt", gap=-1), "gap must be a positive number"),
+    "a share in words": (lambda: sf.design(JOINT, 1.0, "grr", recoverable="yes"), "recoverable takes"),
+    "a budget in words": (lambda: sf.design(JOINT, 1.0, "grr", releases=2, budget="4"), "a number of nats"),
+    "a frame for a file": (lambda: sf.verify(FRAME), "path of a file was expected, got a DataFrame"),
+    "a frame for a mechanism": (lambda: sf.compose(FRAME), "only mechanisms can be composed, got a DataFrame"),
+    "level and column exchanged": (lambda: sf.plan(FRAME, "health", "town", 1.0), "a column is named by a text"),
+    "uneven counts": (lambda: sf.Joint.from_counts([[1, 2], [3]]), "as many in each row"),
+    "a notion's name": (lambda: sf.level(None, "ldp"), "a notion of privacy was expected, got a str"),
+    "a joint for a set": (lambda: sf.tradeoff(JOINT, [1.0]), "got a Joint.*ChiSquareBall"),
+    "huge numbers": (lambda: sf.tabulate(FRAME.assign(x=10**30), "health", "x"), "of the type int that no column"),
+}
+FRAME = pd.DataFrame({"health": ["ill", "well"] * 30, "town": ["a", "b", "c"] * 20})
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_what_a_stranger_gives_by_mistake_is_answered_in_words(case):
+    wrong, said = NOTHING[case]
+    with pytest.raises(sf.InputError, match=f"(?s){said}"):
+        wrong()

@@ -220,6 +220,7 @@ def test_auto_says_what_it_took_and_why():
     ({"method": "polyopt", "notion": "lip"}, "notion='rldp'"),
     ({"method": "polyopt", "time_limit": -1}, "time_limit must be a positive"),
     ({"method": "ballopt", "colour": 1}, "'colour' is not an option of ballopt"),
+    ({"method": "auto", "time_limt": 1}, "'time_limt' is not an option of auto .*Did you mean 'time_limit'"),
     ({"method": "balopt"}, "Did you mean 'ballopt'"),
     ({"method": "polyopt", "recoverable": 2}, "share of answers between 0 and 1"),
 ])

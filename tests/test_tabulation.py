@@ -145,8 +145,8 @@ REFUSED = {
     "no name": (dict(secret=[], useful="u"), "secret names no column"),
     "unknown": (dict(secret="s", useful="uu"), "'uu' is not a column"),
     "one secret": (dict(secret="one", useful="u"), "single value"),
-    "bins of another": (dict(secret="s", useful="u", bins={"x": 3}), "bins names 'x'"),
-    "rare of another": (dict(secret="s", useful="u", rare={"x": 3}), "rare names 'x'"),
+    "bins of another": (dict(secret="s", useful="u", bins={"x": 3}), "yet bins names it"),
+    "rare of another": (dict(secret="s", useful="u", rare={"x": 3}), "yet rare names it"),
     "one bin": (dict(secret="s", useful="x", bins={"x": 1}), "at least two bins"),
     "edges fall": (dict(secret="s", useful="x", bins={"x": [3, 2]}), "increasing inner edges"),
     "edges infinite": (dict(secret="s", useful="x", bins={"x": [math.inf]}), "increasing inner edges"),
@@ -201,3 +201,10 @@ def test_mixed_types_and_nan_in_pandas():
         sf.tabulate(mixed, "s", "u")
     joint = sf.tabulate(mixed.assign(s=["a", "b", "c"]), "s", "u")
     assert joint.useful.labels == ("1", "2", None)
+
+
+def test_what_was_said_to_be_cut_is_no_news():
+    people = pa.table({"s": ["a", "b"] * 500, "age": [x % 60 for x in range(1000)]})
+    found = sf.tabulate(people, "s", "age", automatic=True)
+    assert ["is cut at" in x for x in found.notes] == [True]
+    assert not sf.tabulate(people, "s", "age", labels={"age": found.useful.columns[0]}).notes

@@ -65,15 +65,18 @@ class Column:
                 next="Remove it from its name and labels.", where=At(self.name),
             )
         if not self.labels:
-            raise InputError("has no values: there is nothing to tabulate or release", where=At(self.name))
+            raise InputError("has no values", next="Leave it out.", where=At(self.name))
         if len(seen) != len(self.labels):
-            raise InputError("lists a label twice; every label must be different", where=At(self.name))
+            raise InputError("lists a label twice", next="List each once.", where=At(self.name))
         if self.other is not None and self.other not in seen:
-            raise InputError(f"has no label {self.other!r} to catch all others", where=At(self.name))
+            known = ", ".join(map(str, self.labels[:12]))
+            raise InputError(f"has no label {self.other!r} to catch all others", next=f"Name one of {known}.",
+                             where=At(self.name))
         if self.cuts is not None:
             cuts = np.asarray(self.cuts, float)
             if not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
-                raise InputError("needs finite and increasing bin edges", value=self.cuts, where=At(self.name))
+                raise InputError("needs finite and increasing bin edges", value=self.cuts, next="Sort them.",
+                                 where=At(self.name))
             if len([x for x in self.labels if x is not None]) != len(cuts) + 1:
                 raise InputError(f"has {len(cuts)} edges, which make {len(cuts) + 1} bins", where=At(self.name))
 
@@ -116,7 +119,8 @@ class Column:
             try:
                 return int(np.searchsorted(np.asarray(self.cuts), float(str(value)), side="right"))
             except (TypeError, ValueError):
-                raise DataError("holds numbers; this value is not one", where=At(self.name)) from None
+                raise DataError("holds numbers; this value is not one", next="Give a number.",
+                                where=At(self.name)) from None
         label = None if absent else str(value)
         if label in self.labels:
             return self.labels.index(label)
@@ -294,7 +298,11 @@ def find_column(name: str, columns: Sequence[str], where: str) -> str:
     """The column by its name, or an error that suggests the nearest."""
     if name in columns:
         return name
-    raise unknown(f"a column of {where}", name, columns, "columns")
+    error = unknown(f"a column of {where}", name, columns, "columns")
+    whole = next((c for c in columns if "," in c and name in map(str.strip, c.split(","))), None)
+    raise error if whole is None else error.followed_by(
+        f"The column {whole!r} has a comma in its name" + option(f": quote it twice, as in '\"{whole}\"'", "") + "."
+    )
 
 
 def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:

@@ -254,7 +254,7 @@ def listed(names: Sequence[str]) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """"Did you mean 'race'?" when some known name is near, else nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
     return f"Did you mean {near[0]!r}?" if near else ""
 
 
@@ -279,6 +279,11 @@ def out_of_memory() -> SfumatoError:
 
 
 LARGEST_EPSILON = 50.0  # nats to design for: weights that sum to 2^56 cannot tell chances below e^-38.8 from none
+
+
+def is_number(x: object) -> bool:
+    """Whether it is a finite number, and no text or truth value."""
+    return isinstance(x, numbers.Real) and not isinstance(x, bool) and math.isfinite(x)
 
 
 def checked_epsilon(epsilon: float) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Array, Column, Floats, Ints, Labels, read_only
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Labels, read_only
 from sfumato.decimals import MISSING
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
@@ -89,13 +89,13 @@ class Joint(Framed):
         if p.ndim != 2 or p.size == 0:
             raise InputError(f"a joint distribution is a table of secret by useful values, got shape {p.shape}.")
         if not np.all(np.isfinite(p)) or np.any(p < 0):
-            raise InputError("probabilities must be finite and not negative.")
+            raise InputError("probabilities must be finite and not negative", next="Use Joint.from_counts for counts.")
         if abs(p.sum() - 1) > SUMS_TO_ONE:
             raise InputError("probabilities must sum to 1", value=p.sum(), next="Use Joint.from_counts for counts.")
         if p.shape != (self.secret.size, self.useful.size):
             raise InputError(
                 f"the table is {p.shape[0]} × {p.shape[1]} but there are {self.secret.size} secret and "
-                f"{self.useful.size} useful labels."
+                f"{self.useful.size} useful labels", next="Give a row for each secret, a column for each useful label.",
             )
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "counts", None if self.counts is None else read_only(self.counts, np.int64))
@@ -115,10 +115,10 @@ class Joint(Framed):
             secret = _labelled("secret", table.index) if secret is None else secret
             useful = _labelled("useful", table.columns) if useful is None else useful
             table = table.to_numpy()
-        counts = _checked_counts(np.asarray(table))
+        counts = _checked_counts(table)
         n = int(counts.sum())
         if n == 0:
-            raise InputError("the table holds no rows: all counts are zero.")
+            raise InputError("the table holds no rows: all counts are zero", next="Give counts of people.")
         s, u = _sides(secret, useful, counts.shape)
         doubts = (x for c in (*s.columns, *u.columns) for x in c.doubts)
         return cls(s, u, counts / n, n, counts, learned, noise, (*notes, *doubts))
@@ -237,15 +237,19 @@ def _sides(
     return s, Alphabet.named("useful", shape[1] if useful is None else useful)
 
 
-def _checked_counts(raw: Array) -> Ints:
+def _checked_counts(table: npt.ArrayLike) -> Ints:
+    try:
+        raw, values = np.asarray(table), np.asarray(table, float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "counts must be numbers, as many in each row; for a table of people use sf.tabulate."
+        ) from None
     if raw.ndim != 2:
         raise InputError(f"counts are a 2-D table, rows = secret values, got {raw.ndim} dimension(s).")
-    try:
-        values = np.asarray(raw, float)
-    except (TypeError, ValueError):
-        raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
-    if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
-        raise InputError("counts must be whole numbers, zero or more.")
+    fits = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
+    if not fits.all():
+        raise InputError("counts must be whole numbers, zero or more", value=float(values[~fits][0]),
+                         next="Use Joint.from_probabilities for shares.")
     return read_only(raw, np.int64)
 
 

@@ -143,19 +143,21 @@ def common(
     passed = {label: n for label, n in ((x, n + next(drawn)) for x, n in counts.items()) if n >= tau}
     named = {label: n for label, n in passed.items() if label is not None}
     rest, deviation = sum(counts.values()) - sum(passed.values()), math.sqrt(2 * len(passed)) / float(rate)
-    own = not named or rest >= CLEAR * deviation
+    own = rest >= CLEAR * deviation
+    if len(passed) + own < 2:
+        raise _too_rare(name, tau, bool(passed))
     other = next(x for x in _names() if x not in passed) if own else max(named, key=lambda x: named[x])
-    if len({*passed, other}) < 2:
-        raise _too_rare(name, tau)
     return Common(tuple(passed), other)
 
 
-def _too_rare(name: str, tau: float) -> InputError:
+def _too_rare(name: str, tau: float, one: bool) -> InputError:
+    found = "one is, and nearly all rows have it" if one else "none is"
     return InputError(
         f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
-        f"({tau:,.0f} people each)",
-        next=f"If they are known to everybody, say so ({called_public(name)}) or list them "
-        f"({option('--labels', 'labels=')}); more rows or a larger ε help too.",
+        f"({tau:,.0f} people each; {found})",
+        next=f"{'If it has one value only, choose another column. ' if one else ''}If its labels are known to "
+        f"everybody, say so ({called_public(name)}) or list them ({option('--labels', 'labels=')}); more rows or a "
+        "larger ε help too.",
     )
 
 

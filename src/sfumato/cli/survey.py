@@ -61,7 +61,7 @@ def respond(
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise InputError("write each value as COLUMN=VALUE.")
+        raise InputError("a value needs the name of its column", next="Write COLUMN=VALUE.")
     return name, value
 
 

@@ -53,6 +53,8 @@ def shared_secret(releases: Sequence[Mechanism | Bundle]) -> Alphabet | None:
     """
     if not releases:
         raise InputError("there is nothing to compose", next="Give at least one mechanism.")
+    if odd := [type(m).__name__ for m in releases if not hasattr(m, "sealed")]:
+        raise InputError(f"only mechanisms can be composed, got a {odd[0]}", next="Load their files with sf.load.")
     if not all(m.sealed for m in releases):
         raise InputError("only sealed mechanisms can be composed: weights must be integers", next="Call sf.seal first.")
     secrets = list(dict.fromkeys(m.secret for m in releases))

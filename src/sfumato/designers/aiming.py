@@ -52,7 +52,7 @@ def seconds_of(task: Task) -> float:
 
 def noted(draft: Draft) -> Draft:
     return draft.with_note("auto took precise: the least errors of the whole table, the secret and each useful column "
-                           "(aim='information' for the most bits)")
+                           "(the aim information keeps the most bits)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import FINE, MARGINS, sealed_by
 from sfumato.decimals import LEVEL, SHORT, at_least, at_most, near, percent
-from sfumato.errors import InputError, designed_epsilon
+from sfumato.errors import InputError, designed_epsilon, is_number
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
@@ -112,7 +111,7 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", designed_epsilon(self.epsilon))
-        if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
+        if self.at_most is not None and not (is_number(self.at_most) and self.epsilon <= self.at_most):
             raise InputError(
                 f"at_most must be a finite number of nats, ε = {self.epsilon:g} or more, got {self.at_most!r}: what "
                 "holds for any distribution holds over the set too."

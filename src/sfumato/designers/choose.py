@@ -6,9 +6,8 @@ import contextlib
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ from sfumato.designers.aiming import AIM, aimed, noted, searched
 from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
-from sfumato.errors import LIMIT_OF_TIME, ClaimError, InputError, designed_epsilon, unknown
+from sfumato.errors import LIMIT_OF_TIME, ClaimError, InputError, designed_epsilon, is_number, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
 from sfumato.mechanism import Constant, Mechanism
@@ -75,9 +74,10 @@ def design(
     within = as_set(within)
     if method not in methods():
         raise unknown("a method", method, methods())
-    limit = options.get("time_limit")
-    if limit is not None and not (isinstance(limit, Real) and float(limit) > 0):
-        raise InputError(f"{LIMIT_OF_TIME} must be a positive number of seconds", value=limit)
+    for name, what in (("time_limit", f"{LIMIT_OF_TIME} must be a positive number of seconds"),
+                       ("gap", "gap must be a positive number, a share of what is kept")):
+        if (given := options.get(name)) is not None and not (is_number(given) and given > 0):
+            raise InputError(what, value=given)
     if releases is not None or budget is not None:
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
@@ -131,8 +131,10 @@ def _planned(
     within: UncertaintySet, epsilon: float, releases: int | None, budget: float | None, at_most: float | None
 ) -> float:
     """The cap of each of several releases that together stay within a budget for any distribution."""
-    if releases is None or budget is None or at_most is not None:
-        raise InputError("planned repetition takes releases= and budget= together, and no at_most=, which they give.")
+    if releases is None or not is_number(budget) or at_most is not None:
+        raise InputError("planned repetition takes releases= and budget=, a number of nats, together, and no at_most=, "
+                         "which they give.")
+    assert budget is not None
     if isinstance(releases, bool) or not isinstance(releases, int) or releases < 1:
         raise InputError(f"releases must be a whole number, 1 or more, got {releases!r}.")
     noise = within.joint.noise
@@ -207,12 +209,16 @@ def as_set(within: UncertaintySet | Joint) -> UncertaintySet:
     return within if is_set(within) else ChiSquareBall(checked_joint(within, "a design"))
 
 
-def _draft(method: str, task: Task, options: Options) -> Draft:
-    known = options_of(method)
+def _check_options(method: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """A misspelt option is refused: a search without it would look like one with it."""
     if strange := [name for name in options if name not in known]:
         raise unknown(f"an option of {method}", strange[0], known) if known else InputError(
-            f"{method} takes no options, got {strange[0]!r}."
+            f"{method} takes no options", value=strange[0], next="Leave it out."
         )
+
+
+def _draft(method: str, task: Task, options: Options) -> Draft:
+    _check_options(method, options, options_of(method))
     made = designer(method)(task, **options)
     if not isinstance(made, Draft):
         raise InputError(f"the designer {method!r} returned a {type(made).__name__} instead of a sf.Draft.")
@@ -221,6 +227,7 @@ def _draft(method: str, task: Task, options: Options) -> Draft:
 
 def _auto(task: Task, options: Options) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
+    _check_options("auto", options, options_of("auto"))
     near = [f"{name}=" for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
@@ -291,6 +298,8 @@ def designs(
     listed = sorted({designed_epsilon(x) for x in several})
     if not listed:
         raise InputError("give at least one ε")
+    if method == "auto":
+        _check_options(method, options, (*options_of(method), "working"))
     if "time_limit" in options and method in (*SHARING, "auto"):
         raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
     within = as_set(within)
@@ -298,6 +307,8 @@ def designs(
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         if (drafts := _sharing(tasks, method, options)) is not None:
             return _bounded(list(_settled(tasks, drafts)))
+    if method in (*SHARING, "auto") and "working" not in options_of(method):  # nothing is shared: `design` has no limit
+        options.pop("working", None)
     return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
 
 
@@ -318,6 +329,7 @@ def _sharing(tasks: Sequence[Task], method: str, options: Options) -> Iterator[D
 
 def _along(method: str, tasks: Sequence[Task], options: Options) -> Iterator[Draft]:
     make: Callable[..., Iterator[Draft]] = getattr(home_of(method), f"{method}_along")
+    _check_options(method, options, keywords_of(make))
     return make(tasks, **options)
 
 
@@ -367,7 +379,7 @@ def register(name: str, designer: Designer, *, replace: bool = False) -> None:
     REGISTERED[name] = designer
 
 
-def keywords_of(designer: Designer) -> tuple[str, ...]:
+def keywords_of(designer: Callable[..., object]) -> tuple[str, ...]:
     """The names of its keyword-only parameters."""
     return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sfumato.alphabet import Floats
 from sfumato.decimals import percent, share_at_most
 from sfumato.designers.base import Draft, Task
-from sfumato.errors import InputError
+from sfumato.errors import InputError, is_number
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.tolerances import LEAST, SUBSETS
 from sfumato.tolerances import LISTED as MATRIX_CELLS
@@ -262,7 +262,7 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     GRR is a multiple of the identity plus a constant, so it has full rank, and so has the mixture (SRR has not when
     e^ε = |U| − 1). The cost is λ·(value − value of GRR).
     """
-    if not 0 < share < 1:
+    if not (is_number(share) and 0 < share < 1):
         raise InputError(f"recoverable takes True or a share of answers between 0 and 1, got {share!r}.")
     if draft.score is not None:
         raise InputError(f"{draft.method} has no recoverable variant: its outputs are values, not symbols.")

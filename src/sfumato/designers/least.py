@@ -241,8 +241,8 @@ def tradeoff(
 ) -> Tradeoff:
     """The curve of least distortion at many ε, without sealing each point: values and proved bounds."""
     if not isinstance(within, ChiSquareBall | Exactly):
-        kind = getattr(within, "kind", type(within).__name__)
-        raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a set of kind {kind!r}.")
+        raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a {type(within).__name__}",
+                         next="Give sf.ChiSquareBall(joint) or sf.Exactly(joint).")
     points = np.unique(np.asarray(epsilons, float))
     if not points.size or not np.all(np.isfinite(points)) or points[0] < 0:
         raise InputError(f"epsilons must be finite numbers of nats, zero or more, got {epsilons!r:.60}.")

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import estimation
-from sfumato.alphabet import Alphabet, Column, Floats
-from sfumato.errors import InputError, unknown
+from sfumato.alphabet import Alphabet, Column, Floats, find_column
+from sfumato.errors import InputError
 from sfumato.estimation.inversion import Inversion, LawInversion, on_simplex, simultaneous, sums
 from sfumato.estimation.tables import TableEstimate, cell_records, text_of
 from sfumato.frames import Framed, tabled, titled
@@ -149,8 +149,7 @@ class Estimate(Framed):
         """
         known = {c.name: c for c in self.columns}
         for name in names:
-            if name not in known:
-                raise unknown("a column of this estimate", name, known)
+            find_column(name, tuple(known), "this estimate")
         if not names or len(set(names)) != len(names):
             raise InputError("a table has one or more different columns", value=names)
         shape = tuple(known[name].size for name in names)

@@ -299,7 +299,8 @@ def column_record(c: Column) -> ColumnRecord:
         if label is not None and documents.CONTROL.search(label):
             what = "its name" if i == 0 else f"label {i}"
             raise InputError(
-                f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
+                f"has line breaks, tabs or other control characters in {what}, which no mechanism file may hold",
+                next="Replace them in the table, by blanks say, or leave the column out.", where=At(c.name),
             )
     return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 

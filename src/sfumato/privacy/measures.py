@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -263,6 +263,11 @@ class Notion(Protocol):
         """The least ε for which the mechanism satisfies the notion."""
 
 
+def _no_notion(given: object) -> NoReturn:
+    raise InputError(f"a notion of privacy was expected, got a {type(given).__name__}",
+                     next="Give one, such as sf.LDP() or sf.Leakage(2, 2).")
+
+
 def level(mechanism: Mechanism, notion: Notion) -> float:
     """The least ε for which the mechanism satisfies the notion, in floats; `certify` proves it from the integers.
 
@@ -271,7 +276,7 @@ def level(mechanism: Mechanism, notion: Notion) -> float:
     >>> [round(level(mechanism, Leakage(a, b)), 6) for a, b in ((1, 1), (2, 2), (float("inf"), 1))]
     [0.130812, 0.847298, 0.405465]
     """
-    return notion.level(mechanism)
+    return notion.level(mechanism) if hasattr(notion, "level") else _no_notion(notion)
 
 
 def measure(
@@ -284,4 +289,4 @@ def measure(
     >>> round(found.value, 6), found.gap <= 1e-10, found.witness.other is not None
     (0.57983, True, True)
     """
-    return notion.reading(mechanism, prior)
+    return notion.reading(mechanism, prior) if hasattr(notion, "reading") else _no_notion(notion)

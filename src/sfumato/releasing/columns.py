@@ -51,7 +51,7 @@ class Choosing:
 
 
 CHOOSING = Choosing()
-CUT = option("--bins COL=5", "bins={'COL': 5}")
+CUT, MONTHS = option("--bins COL=5", "bins={'COL': 5}"), option("--bins COL=month", "bins={'COL': 'month'}")
 USEFUL = option("--useful", "useful=")
 ONE = option("--columns one", "columns='one'")
 
@@ -66,10 +66,16 @@ class Choice:
     @property
     def sentence(self) -> str:
         """What was chosen, by what, and what was not."""
-        by, kinds = "by the numbers of rows and of different values and by ε", dict.fromkeys(self.left_out.values())
-        left = "; ".join(f"{listed([n for n, x in self.left_out.items() if x == why])} {why}" for why in kinds)
+        by = "by the numbers of rows and of different values and by ε"
         return f"Useful columns, chosen {by}: {listed(self.useful)} (others: {USEFUL})." + (
-            f" Left out: {left}." if left else "")
+            f" Left out: {self.left}." if self.left else "")
+
+    @property
+    def left(self) -> str:
+        """What was left out, with why."""
+        kinds = dict.fromkeys(self.left_out.values())  # a column may have no name, as that of an index often has
+        named = {why: [n or "''" for n, x in self.left_out.items() if x == why] for why in kinds}
+        return "; ".join(f"{listed(names)} {why}" for why, names in named.items())
 
 
 def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = True) -> Wishes:
@@ -127,7 +133,8 @@ def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     return math.prod(size or CHOOSING.categories for size in sizes.values()) <= BLOCK
 
 
-NUMBERS = "(a single value, or too many to be categories)"
+CONSTANT = "(a single value)"
+NUMBERS = "(too many different values to be categories)"
 LARGE = "would make too many cells: with them some column would be worth less than 1 % of its rows"
 
 
@@ -135,12 +142,10 @@ def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) ->
     """Every categorical column among `other`."""
     sizes, _ = label_sizes(source, wishes, other)
     taken = tuple(c for c in other if _categorical(sizes[c]))
+    left = {n: _unfit(sizes[n]) for n in other if n not in taken}
     if not taken:
-        raise InputError(
-            f"no other column of {source.name} is categorical",
-            next=f"Name the useful columns with {USEFUL}, and bin numeric ones with {CUT}.",
-        )
-    return Choice(taken, {c: NUMBERS for c in other if c not in taken})
+        raise _nothing_useful(source, Choice(taken, left))
+    return Choice(taken, left)
 
 
 def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
@@ -161,13 +166,27 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
         fits = _categorical(sizes[name]) and few * math.prod(table) <= limit
         if fits and (not taken or worth(rows, few, table, wishes) >= LITTLE):
             taken[name] = table[-1]
+    left = {n: _unfit(sizes[n]) for n in other if n not in taken}
     if not taken:
-        raise InputError(
-            f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells",
-            next=f"Name the useful columns with {USEFUL}, and bin numeric ones with {CUT}.",
-        )
-    left = {n: LARGE if _categorical(sizes[n]) else NUMBERS for n in other if n not in taken}
+        raise _nothing_useful(source, Choice((), left), f" and fits beside the secret into {limit:,} cells")
     return Choice(tuple(n for n in other if n in taken), left)
+
+
+def _unfit(size: int | None) -> str:
+    """Why a column was not taken."""
+    return LARGE if _categorical(size) else NUMBERS if size is None or size > 1 else CONSTANT
+
+
+def _nothing_useful(source: Source, choice: Choice, room: str = "") -> InputError:
+    """Why no column could be chosen, and how one is named."""
+    if not choice.left_out:
+        return InputError("has no column beside the secret that could be useful", where=source.name,
+                          next="Give a table with another one; for one question asked of people there is sf.Survey.")
+    return InputError(
+        f"no other column of {source.name} is categorical{room}: {choice.left}",
+        next=f"Name one with {USEFUL} that varies; cut numbers with {CUT}, dates with "
+        f"{MONTHS}.",
+    )
 
 
 def _categorical(size: int | None) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -164,6 +164,8 @@ def _second(text: str | None, wishes: Wishes) -> float | None:
 
 def named(columns: Names) -> tuple[str, ...]:
     """The names of columns, none where nobody named any."""
+    if columns is not None and not isinstance(columns, Iterable):
+        raise InputError("a column is named by a text, several by a list of them", value=columns)
     return (columns,) if isinstance(columns, str) else tuple(columns or ())
 
 

@@ -98,8 +98,10 @@ def _arrow_column(series: Series[Frame], name: str) -> pa.Array | pa.ChunkedArra
         values = series.to_arrow()
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         kinds = sorted({type(x).__name__ for x in series.to_list() if x is not None and x == x})
+        what = f"mixes values of different types ({', '.join(kinds)})" if len(kinds) > 1 else (
+            f"holds values of the type {''.join(kinds)} that no column of Arrow holds")
         raise DataError(
-            f"mixes values of different types ({', '.join(kinds)})",
+            what,
             next="Convert it to one type first, for example to text.", where=At(name),
         ) from None
     return values

@@ -6,11 +6,13 @@ Arrow's own messages quote rows, so none of them is passed on.
 from __future__ import annotations
 
 import atexit
+import csv
 import io
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 from weakref import WeakSet
 
@@ -22,7 +24,7 @@ import pyarrow.compute as pc
 from sfumato.errors import At, DataError
 from sfumato.libraries import pyarrow
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
-from sfumato.sources.places import Where, opened, size_of
+from sfumato.sources.places import AGAIN, Where, opened, size_of
 from sfumato.sources.source import Source
 from sfumato.sources.values import text_bytes
 
@@ -51,8 +53,8 @@ def csv_source(where: Where, delimiter: str, packing: str | None, said: Said) ->
         try:
             stream = unpacked()
         except OSError:
-            raise DataError("could not be opened again: was it moved?", where=where.name) from None
-        for batch in table.batches(stream, [*coded, *kept]):
+            raise DataError("could not be opened again: was it moved?", next=AGAIN, where=where.name) from None
+        for batch in table.batches(stream, [*coded, *kept], unpacked):
             meter.advance()
             yield batch
 
@@ -137,12 +139,17 @@ class Text:
     def names(self) -> tuple[str, ...]:
         return tuple(map(unguarded, self.columns))
 
-    def batches(self, stream: BinaryIO, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        found = self._batches(stream, wanted)
+    def batches(
+        self, stream: BinaryIO, wanted: list[str], again: Callable[[], BinaryIO] = io.BytesIO
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns asked for; `again` opens the text once more, where that can be done, to say where it is wrong."""
+        found = self._batches(stream, wanted, again)
         _READING.add(found)
         return found
 
-    def _batches(self, stream: BinaryIO, wanted: list[str]) -> Generator[pa.RecordBatch]:
+    def _batches(
+        self, stream: BinaryIO, wanted: list[str], again: Callable[[], BinaryIO]
+    ) -> Generator[pa.RecordBatch]:
         as_written = dict(zip(self.names, self.columns, strict=True))
         try:
             with stream:
@@ -154,12 +161,13 @@ class Text:
                     _drained(stream, reader)
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
-                raise self._error(str(error)) from None
+                raise self._error(str(error), again) from None
         except UnicodeDecodeError:
             spoken = SPOKEN.get(self.dialect.encoding, self.dialect.encoding)
             raise DataError(f"is not written in {spoken} throughout", next=ELSE, where=self.name) from None
         except OSError:
-            raise DataError("could not be read to its end: it is damaged or cut short", where=self.name) from None
+            raise DataError("could not be read to its end: it is damaged or cut short", next=AGAIN,
+                            where=self.name) from None
 
     def _reader(self, stream: BinaryIO, columns: list[str]) -> pa.RecordBatchReader:
         return pyarrow.csv.open_csv(
@@ -176,12 +184,23 @@ class Text:
             ),
         )
 
-    def _error(self, text: str) -> DataError:
+    def _uneven(self, stream: BinaryIO) -> int:
+        """The line on which the first record of another width begins, which Arrow's threads do not know; 0: unknown."""
+        with stream, suppress(csv.Error, OSError):
+            text = io.TextIOWrapper(stream, self.dialect.encoding, errors="replace", newline="")
+            records = csv.reader(islice(text, self.dialect.skipped, None), delimiter=self.dialect.delimiter)
+            passed = self.dialect.skipped
+            for record in records:
+                if record and len(record) != len(self.columns) and not record[0].startswith(COMMENT):
+                    return passed + 1
+                passed = self.dialect.skipped + records.line_num
+        return 0
+
+    def _error(self, text: str, again: Callable[[], BinaryIO]) -> DataError:
         """What went wrong, without the row that Arrow quotes. Arrow tells it in words only."""
         shape = re.search(r"Expected (\d+) columns, got (\d+)", text)
         if shape:
-            row = re.search(r"Row #(\d+)", text)
-            at = At(table=self.name, line=int(row[1]) if row else 0)
+            at = At(table=self.name, line=self._uneven(again()))
             found = f"{shape[1]} fields expected, {shape[2]} found"
             return DataError(found, next="Check quotes and delimiters.", where=at)
         if "UTF8" in text or "UTF-8" in text:

@@ -16,6 +16,7 @@ from typing import Protocol
 from sfumato.errors import InputError, option, unknown
 from sfumato.libraries import charset_normalizer
 from sfumato.sources.meaning import BY_MARK, DATES, Guess, Meaning, looked
+from sfumato.sources.places import AGAIN
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -69,7 +70,7 @@ class Said:
         if self.delimiter in ("tab", "\\t"):
             object.__setattr__(self, "delimiter", "\t")
         if self.decimal is not None and self.decimal not in BY_MARK:
-            raise InputError(f"the mark of decimals is . or , and not {self.decimal!r}.")
+            raise unknown("a mark of decimals", self.decimal, (".", ","))
         if self.dates is not None and self.dates not in DATES:
             raise unknown("an order of dates", self.dates, tuple(DATES))
         if self.delimiter is not None and len(self.delimiter) != 1:
@@ -137,7 +138,7 @@ def _beginning(stream: Readable, name: str) -> tuple[bytes, bool]:
             if not part or (take is not None and not _open(data)):
                 break
     except OSError:
-        raise InputError("could not be read: the file is damaged or cut short", where=name) from None
+        raise InputError("could not be read: the file is damaged or cut short", next=AGAIN, where=name) from None
     if not data:
         raise InputError("is empty: it has neither a header nor rows", where=name)
     if len(data) >= LOOKING.header and _open(data):

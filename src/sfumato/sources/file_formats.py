@@ -15,12 +15,13 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sfumato.errors import At, DataError, InputError, unknown
+from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.libraries import pyarrow, pyreadstat, python_calamine
 from sfumato.sources.delimited import csv_source
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import (
+    AGAIN,
     TEXT_FORMS,
     Where,
     below,
@@ -40,6 +41,7 @@ TEXT = TEXT_FORMS | text_forms({".txt": ",", ".dat": ",", ".psv": "|", ".tab": "
 KNOWN = (
     ".csv, .tsv or .txt (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, .xlsx or .ods, .dta, .sav or .sas7bdat"
 )
+OUT = "Leave it out."
 
 
 def file_source(where: Where, said: Said, sheet: str | None = None) -> Source:
@@ -53,11 +55,12 @@ def file_source(where: Where, said: Said, sheet: str | None = None) -> Source:
         if size_of(where) == 0 and kind_of(where) == "file":
             raise InputError("is empty: it has neither a header nor rows", where=where.name)
         if sheet is not None and suffix not in SHEETS:
-            raise InputError(f"sheet= is for spreadsheets, and {where.name} is none.")
+            raise InputError(f"{option('--sheet', 'sheet=')} is for spreadsheets, and {where.name} is none", next=OUT)
         if said.delimiter is not None and suffix not in TEXT:
-            raise InputError(f"delimiter= is for text, and {where.name} is none.")
+            raise InputError(f"{option('--delimiter', 'delimiter=')} is for text, and {where.name} is none", next=OUT)
         if (said.decimal or said.dates) and suffix not in (*TEXT, *SHEETS):
-            raise InputError(f"decimal= and dates= are for text, and {where.name} has types.")
+            both = f"{option('--decimal', 'decimal=')} and {option('--dates', 'dates=')}"
+            raise InputError(f"{both} are for text, and {where.name} has types", next="Leave them out.")
         if suffix in SHEETS:
             return sheet_source(where, sheet, said)
         if suffix in READERS:
@@ -101,7 +104,7 @@ class FilePart:
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=stored):
                     yield self._with_keys(batch, wanted) if len(stored) < len(wanted) else batch.select(wanted)
         except (pa.ArrowInvalid, OSError):
-            raise DataError("could not be read to its end: the file is damaged", where=self.name) from None
+            raise DataError("could not be read to its end: the file is damaged", next=AGAIN, where=self.name) from None
 
     def _with_keys(self, batch: pa.RecordBatch, wanted: list[str]) -> pa.RecordBatch:
         rows = batch.num_rows
@@ -118,7 +121,7 @@ def _file(where: Where, name: str, **options: list[str]) -> Iterator[ParquetFile
         try:
             file = pyarrow.parquet.ParquetFile(raw, **options)
         except pa.ArrowInvalid:
-            raise InputError("is not a Parquet file, or it is damaged", where=name) from None
+            raise InputError("is not a Parquet file, or it is damaged", next=AGAIN, where=name) from None
         yield file
 
 
@@ -126,7 +129,7 @@ def folder_source(where: Where) -> Source:
     """Every Parquet file of a folder, in the order of their paths."""
     found = files_below(where)
     if not found:
-        raise InputError("is a folder without Parquet files", where=where)
+        raise InputError("is a folder without Parquet files", next="Give a file.", where=where)
     odd = [parts for parts in found if not parts[-1].lower().endswith(".parquet")]
     if odd:
         raise InputError(
@@ -218,7 +221,8 @@ def _sheet(where: Where, sheet: str | None) -> tuple[str, list[str], Sequence[Se
         chosen = names[0] if sheet is None else sheet
         lines = [row for row in book.get_sheet_by_name(chosen).to_python() if any(x not in BLANK for x in row)]
     except (python_calamine.CalamineError, IndexError):
-        raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name) from None
+        raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name,
+                         next="Save it anew without a password, or as .csv.") from None
     if not lines:
         raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
     return chosen, [name for name in names if name != chosen], lines
@@ -285,7 +289,7 @@ def statistical_source(where: Where, encoding: str | None, na: tuple[str, ...] |
         try:
             columns, told = getattr(pyreadstat, READERS[suffix])(path, output_format="dict", encoding=encoding)
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError):
-            raise InputError(f"is not a file of {suffix[1:]}, or it is damaged", where=where.name) from None
+            raise InputError(f"is not a file of {suffix[1:]}, or it is damaged", next=AGAIN, where=where.name) from None
     labels = told.variable_value_labels
     said = (f"values are read by their labels in {', '.join(sorted(labels))}",) if labels else ()
     table = pa.table({name: _column(values, labels.get(name)) for name, values in columns.items()})

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 Kind = Literal["file", "folder", "nothing"]
+AGAIN = "Fetch it, or save it, once more."
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def located(where: str | os.PathLike[str] | Place) -> Where:
     """
     if isinstance(where, Place):
         return where
+    if not isinstance(where, str | os.PathLike):
+        raise InputError(f"the path of a file was expected, got a {type(where).__name__}.")
     text = os.fspath(where)
     if "://" not in text:
         return Path(text)
@@ -90,7 +93,8 @@ def _addressed(text: str, scheme: str) -> Place:
     except pa.ArrowInvalid:
         pass
     except OSError:
-        raise InputError(f"the store behind this {scheme}:// address could not be reached.") from None
+        raise InputError(f"the store behind this {scheme}:// address could not be reached",
+                         next="Check the address, the network and your rights.") from None
     try:
         filesystem, path = fsspec.core.url_to_fs(text)
         return Place(path, filesystem, f"{scheme}://")

@@ -90,7 +90,7 @@ class Source:
             raise InputError("has a column name that is no text", value=odd[0], next="Rename it.", where=self.name)
         twice = [c for c, k in Counter(self.columns).items() if k > 1]
         if twice:
-            raise InputError(f"has more than one column named {twice[0]!r}; names must differ", where=self.name)
+            raise InputError(f"has more than one column named {twice[0]!r}", next="Rename one.", where=self.name)
 
     def find(self, *names: str) -> list[str]:
         """The columns by these names, or an error that suggests the nearest."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
+V = TypeVar("V")
 Rare = float | Mapping[str, float] | None
 BinRule = int | str | Sequence[float]  # how many, a part of dates, or inner edges
 Bins = Mapping[str, BinRule] | None
@@ -60,15 +61,14 @@ def tabulate(
     """
     opened = open_source(source, na=na, counts=counts)
     secrets, usefuls = _names(secret, "secret", opened), _names(useful, "useful", opened)
-    names, bins, labels = [*secrets, *usefuls], bins or {}, labels or {}
+    names, bins, labels = [*secrets, *usefuls], _by_column("bins", bins), _by_column("labels", labels)
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
         raise InputError("missing must be 'category' or 'refuse'", value=missing)
     for what, given in (("bins", bins), ("rare", rare), ("unseen", unseen), ("labels", labels)):
         for name in given if isinstance(given, Mapping) else ():
             if name not in names:
-                known = ", ".join(names)
-                raise InputError(f"{what} names {name!r}, which is neither secret nor useful ({known}).")
+                raise unknown(f"a secret or useful column, yet {what} names it", name, names)
     _check_fixed(labels, bins, rare)
     rules, found = _rules(opened, names, {**bins, **_ruled(labels)}, labels, automatic)
     groups = grouped(found, names, rules, missing)
@@ -88,8 +88,14 @@ def tabulate(
     cut = [n for n, rule in bins.items() if not isinstance(rule, (int, str))]
     edges = [n for n in cut if None not in columns[n].labels]
     learned = tuple(n for n in names if n not in edges and n not in labels)
-    found_out = tuple(map(spelled_for, (*opened.said, *_cut(rules, bins))))
+    found_out = tuple(map(spelled_for, (*opened.said, *_cut(rules, {*bins, *labels}))))
     return Joint.from_counts(table.reshape(s.size, u.size), s, u, learned=learned, notes=found_out)
+
+
+def _by_column(what: str, given: Mapping[str, V] | None) -> Mapping[str, V]:
+    if isinstance(given or {}, Mapping):
+        return given or {}
+    raise InputError(f"{what} are said for each column", value=given, next=f"Write {what}={{'column': …}}.")
 
 
 def _rules(
@@ -115,17 +121,18 @@ def _ruled(labels: Mapping[str, Sequence[object] | Column]) -> dict[str, BinRule
     return {**parts, **{n: list(c.cuts) for n, c in given.items() if c.cuts is not None}}
 
 
-def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, BinRule]) -> list[str]:
+def _cut(rules: Mapping[str, Floats | str], said: Collection[str]) -> list[str]:
     """Where columns were cut that nobody said how to cut."""
-    free = {n: rule for n, rule in rules.items() if n not in bins and not isinstance(rule, str)}
+    free = {n: rule for n, rule in rules.items() if n not in said and not isinstance(rule, str)}
     shown = {n: ", ".join(np.format_float_positional(x, trim="-") for x in edges) for n, edges in free.items()}
     return [f"{name} is cut at {edges} ({BINS})" for name, edges in shown.items()]
 
 
 def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
-    names = [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else []
     if not names:
-        raise InputError(f"{role} names no column (columns: {', '.join(source.columns[:20])}).")
+        known = ", ".join(source.columns[:20])
+        raise InputError(f"{role} names no column", value=given, next=f"Name one or several of {known}.")
     return source.find(*names)
 
 
@@ -140,7 +147,8 @@ def _check_names(secrets: list[str], usefuls: list[str]) -> None:
 
 def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> None:
     if rows == 1:
-        raise DataError("has one row; a distribution cannot be estimated from it", where=where)
+        raise DataError("has one row; a distribution cannot be estimated from it", where=where,
+                        next="Give the rows of more people.")
     sizes = ", ".join(f"{c.name} {c.size:,}" for c in (*s.columns, *u.columns))
     if s.size * u.size > limit:
         raise InputError(
@@ -150,7 +158,8 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
         )
     if s.size == 1:
         raise InputError(
-            f"the secret ({', '.join(s.names)}) has a single value in {where}: there is nothing to protect",
+            f"the secret ({', '.join(s.names)}) has a single value in {where}, the same for all: there is nothing to "
+            "protect",
             next="Choose another secret, or design on data in which it varies.",
         )
 

@@ -49,7 +49,8 @@ def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.Ch
     if pa.types.is_dictionary(kind):
         return values
     if pa.types.is_nested(kind) or kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
-        raise DataError(f"holds {kind}; only text, numbers, dates and booleans can be tabulated", where=At(name))
+        raise DataError(f"holds {kind}; only text, numbers, dates and booleans can be tabulated", where=At(name),
+                        next="Leave it out, or convert it first.")
     if pa.types.is_floating(kind):
         values, kind = (values.cast(pa.float32()), pa.float32()) if kind == pa.float16() else (values, kind)
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
@@ -164,7 +165,8 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         return found
     plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     if plain.type not in (pa.string(), pa.large_string(), pa.string_view()):
-        raise DataError(f"holds {plain.type}, which is not binned as numbers", where=At(name))
+        raise DataError(f"holds {plain.type}, which is not binned as numbers", next="Leave out its bins.",
+                        where=At(name))
     row = first_row + bisect_left(range(len(plain)), True, key=lambda k: plain_numbers(plain[: k + 1]) is None) + 1
     raise DataError(
         "the value is not a number, but the column is binned",
@@ -206,10 +208,11 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
         raise InputError("needs at least two bins", value=rule, next=edge, where=At(name))
     values, counts = value_counts(source, name)
     if not len(values):
-        raise DataError("holds no numbers, so it has no quantiles", where=At(name))
+        raise DataError("holds no numbers, so it has no quantiles", next="Leave out its bins.", where=At(name))
     edges = quantiles(values, counts, rule)
     if not len(edges):
-        raise InputError(f"has a single value, so it cannot be cut into {rule} bins", where=At(name))
+        raise InputError(f"has a single value, so it cannot be cut into {rule} bins", where=At(name),
+                         next="Leave the column out, or give an edge.")
     return edges
 
 
