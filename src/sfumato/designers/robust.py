@@ -200,7 +200,7 @@ def _drafted(
     if every is not None:
         found = Found(Table(every[0], task.rows), every[1], bound=every[1])
     elif listable(within, task.reads, search) or (
-        not _laid(task, within) and len(Coordinates.of(task.joint, task.reads).p) <= LISTED
+        not _laid(task, within) and Coordinates.count(task.joint, task.reads) <= LISTED
     ):
         found = Found.of(task, most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
