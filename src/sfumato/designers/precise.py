@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
@@ -113,7 +114,8 @@ class Estimated:
     @staticmethod
     def beside(aim: Goal) -> Goal:
         """An aim with a little weight on the whole table."""
-        return Goal(aim.coordinates, aim.cost + BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
+        little = BESIDE * float(aim.cost.diagonal().mean())
+        return Goal(aim.coordinates, aim.cost + little * sparse.eye_array(len(aim.p)))
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 
