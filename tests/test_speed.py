@@ -11,8 +11,11 @@ from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.mechanism import Atoms, Layout, Table
 from sfumato.mechanism.table import whole_lengths
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spent
+from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.estimates.goal import goal
 from sfumato.optimise.informative import widest
+from sfumato.optimise.linear import PRIMAL, Mixture
 from sfumato.optimise.product.blocks import safe, windows
 from sfumato.optimise.product.two_level import Envelope, Heights, Profile, bend
 from sfumato.optimise.starts import best_at_a_point
@@ -263,3 +266,28 @@ def test_ends_that_secrets_share_are_shared_by_whole_lengths_and_large_tables_ar
         assert first[-1] == second[-1] == 2**12 and {int(np.rint(x * 2**12)) for x in ends} <= {*first} & {*second}
     design = sf.design(sf.ChiSquareBall(random_joint(40, 50, 100_000)), 0.5, "nr", time_limit=0.3)
     assert isinstance(design.mechanism.law, Layout) and 0.49999 < design.certificate.level <= 0.5
+
+
+def test_numbers_of_a_row_are_counted_as_they_are_made():
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        counts = rng.integers(0, 3, (5, 6)) * rng.integers(0, 2, (5, 1))
+        joint = sf.Joint.from_counts(counts + np.eye(5, 6, dtype=int)[[0] * 5] * (np.arange(5) == 0)[:, None])
+        made = Coordinates.of(joint)
+        assert Coordinates.count(joint) == len(made.p)
+        assert np.allclose(made.full(np.ones((1, len(made.p)))), 1.0)  # a constant spreads to one
+
+
+@pytest.mark.parametrize("clock", [time.monotonic, spent])
+def test_a_linear_programme_without_time_is_broken_off(clock):
+    rng = np.random.default_rng(8)
+    mixture = Mixture(np.ones(60))
+    mixture.offer(rng.random((300, 60)) + 60 * np.eye(300, 60), rng.random(300))
+    assert not mixture.lp.solve(PRIMAL, Budget.of(0.0, clock=clock)).optimal
+    assert mixture.lp.solve(PRIMAL).optimal  # with time it goes on from there
+
+
+def test_the_goal_of_a_large_table_is_as_large_as_the_table():
+    joint = sf.Joint.from_counts(np.ones((150, 200), int))
+    for target in ("joint", {"joint": 1, "secret": 1}):
+        assert goal(joint, target).untouched > 0  # a square of its cells would be 7 GB

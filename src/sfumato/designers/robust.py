@@ -40,7 +40,7 @@ from sfumato.tolerances import ALIKE, TABLE
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
+LAID, WEIGHED = 1e-4, 1e-7  # seconds of proof and value for each cell of a layout, and for each cell and secret
 ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
 
