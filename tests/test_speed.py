@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.mechanism import Atoms, Layout, Table
-from sfumato.mechanism.table import whole_lengths
+from sfumato.mechanism.table import _whole_mass, whole_lengths
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, spent
 from sfumato.optimise.cone import Coordinates
@@ -291,3 +291,11 @@ def test_the_goal_of_a_large_table_is_as_large_as_the_table():
     joint = sf.Joint.from_counts(np.ones((150, 200), int))
     for target in ("joint", {"joint": 1, "secret": 1}):
         assert goal(joint, target).untouched > 0  # a square of its cells would be 7 GB
+
+
+@pytest.mark.parametrize("height", [2**20, 2**40])
+def test_the_mass_of_a_layout_is_exact_in_64_bits_and_beyond(height):
+    rng = np.random.default_rng(9)
+    lengths, heights = rng.integers(1, 2**31, 50), rng.integers(0, height, (50, 7))
+    exact = [sum(int(a) * int(b) for a, b in zip(lengths, column, strict=True)) for column in heights.T]
+    assert [int(x) for x in _whole_mass(lengths, heights)] == exact
