@@ -4,6 +4,7 @@
     python benchmarks/robust.py --growth    # also 50 × 50, 100 × 100 and 1000 × 20
     python benchmarks/robust.py --vertices  # also vertex enumeration (PPL, requirements/bench.txt) on 5 × 2
     python benchmarks/robust.py --patience 600  # and, for so many seconds each, on 4 × 4 and 15 × 16
+    python benchmarks/robust.py --only --limits 2 5 12  # how such limits of time are kept, from 2 × 2 to 300 × 300
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ PAIRS = (("sex", "race"), ("race", "sex"), ("native-country", "relationship"), (
 LIMITS = {PAIRS[0]: 0.1, PAIRS[1]: 0.1, PAIRS[2]: 10.0, PAIRS[3]: 20.0}
 LISTED = 10  # cells up to which the best of all private mechanisms is found as well
 GROWTH = ((50, 50, 10**7), (100, 100, 10**7), (1000, 20, 10**8))
+SIZES = ((2, 2), (6, 8), (20, 20), (60, 80), (100, 100), (1000, 20), (20, 1000), (300, 300))
+ORDERS, TIMED = (2.0, 1.0, 0.5), ("ballopt", "polyopt", "precise", "nr")  # of balls and methods, with a limit of time
 ENUMERABLE, BEYOND = (5, 2), ((4, 4), (15, 16))  # shapes that vertex enumeration can and cannot do
 PATIENCE = 600.0  # seconds for vertex enumeration where it is not expected to end
 MEMORY = 8 * 2**30  # bytes it may take
@@ -75,6 +78,28 @@ def growth() -> Iterator[str]:
         counts = rng.multinomial(n, rng.dirichlet(np.full(secrets * useful, 0.5))).reshape(secrets, useful)
         yield line(f"{secrets} × {useful}, n = {n:.0e}", sf.Joint.from_counts(counts), 1.0, "ballopt", 60.0)
         yield f"memory so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB"
+
+
+def limited(limits: list[float]) -> Iterator[str]:
+    """Designs of every size with a limit of time. One that is kept takes 10 % and a second more at most; where the wall
+    says more than that and the processor does not, other work kept it waiting."""
+    yield "| table | n | ball | method | limit s | wall s | CPU s | kept | value | level |\n" + "|---" * 10 + "|"
+    for seconds, (secrets, useful), n, order, method in itertools.product(limits, SIZES, (10**3, 10**6), ORDERS, TIMED):
+        rng = np.random.default_rng(0)
+        counts = rng.multinomial(n, rng.dirichlet(np.full(secrets * useful, 0.5))).reshape(secrets, useful)
+        joint = sf.Joint.from_counts(counts)
+        ball = sf.ChiSquareBall(joint) if order == 2 else sf.RenyiBall(joint, alpha=order)
+        wall, cpu = time.perf_counter(), time.process_time()
+        try:
+            design = sf.design(ball, 1.0, method, time_limit=seconds)
+            answer = f"{design.value:.5f} | {design.certificate.level:.6f}"
+        except sf.InputError:
+            answer = "too large for it | –"
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        kept = "yes" if wall <= 1.1 * seconds + 1 else "busy" if cpu <= 1.1 * seconds + 1 else "**no**"
+        name = "χ²" if order == 2 else f"order {order:g}"
+        yield (f"| {secrets} × {useful} | {n:,} | {name} | {method} | {seconds:g} | {wall:.2f} | {cpu:.2f} | {kept} | "
+               f"{answer} |")
 
 
 def cone(joint: sf.Joint, epsilon: float) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -158,6 +183,7 @@ def main() -> int:
     parser.add_argument(
         "--patience", type=float, metavar="SECONDS", help="and so long on each shape where it is not expected to end"
     )
+    parser.add_argument("--limits", type=float, nargs="+", metavar="SECONDS", help="also how limits of time are kept")
     parser.add_argument("--only", action="store_true", help="without the table of Adult")
     arguments = parser.parse_args()
     enumerate_too = arguments.vertices or arguments.patience is not None
@@ -165,6 +191,7 @@ def main() -> int:
         (not arguments.only, lambda: itertools.chain([HEAD], adult())),
         (arguments.growth, growth),
         (enumerate_too, lambda: vertices(arguments.patience)),
+        (arguments.limits is not None, lambda: limited(arguments.limits)),
     )
     for wanted, part in parts:
         for text in part() if wanted else ():

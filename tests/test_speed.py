@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.certification.ball import ChiSquareBounds
+from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.mechanism import Atoms, Layout, Table
-from sfumato.mechanism.table import whole_lengths
+from sfumato.mechanism.table import _whole_mass, whole_lengths
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spent
+from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.estimates.goal import goal
 from sfumato.optimise.informative import widest
+from sfumato.optimise.linear import PRIMAL, Mixture
 from sfumato.optimise.product.blocks import safe, windows
 from sfumato.optimise.product.two_level import Envelope, Heights, Profile, bend
 from sfumato.optimise.starts import best_at_a_point
-from sfumato.uncertainty.power_tilting import greatest_mean, worst_pairs
+from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
 
 
 def random_joint(secrets, useful, n, seed=0):
@@ -146,17 +149,35 @@ def test_a_quartic_in_whole_numbers_is_the_one_in_fractions():
 
 
 @pytest.mark.parametrize("flat", [True, False])
-def test_proved_curves_lie_above_the_worst_pairs_of_atoms(flat):
-    joint = random_joint(4, 6, 50_000, 3)
-    ball = sf.ChiSquareBall(joint)
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 1.0, 2.0, 3.0])
+def test_two_atoms_are_proved_at_the_worst_split_of_the_ball(flat, alpha):
+    """Also of secrets with few rows, whose means move with a thousandth of the budget."""
+    counts = np.random.default_rng(3).integers(1, 100, (4, 6)) * np.array([[1000], [300], [10], [1]])
+    joint = sf.Joint.from_counts(counts)
+    ball = sf.RenyiBall(joint, alpha=alpha, radius=0.01)
     rng = np.random.default_rng(4)
     heights = np.where(rng.random((12, 6)) < 0.4, 900_000, 500_000) + (0 if flat else rng.integers(0, 300_000, (12, 6)))
     secret = np.repeat(np.arange(4), 3)
-    found = ChiSquareBounds.around(joint, ball.radius).atoms(Atoms(heights, secret)).ratio
+    found = RenyiBounds.around(joint, alpha, ball.radius).atoms(Atoms(heights, secret), 1.0).ratio
     i, j = (x.ravel() for x in np.meshgrid(np.arange(12), np.arange(12), indexing="ij"))
     i, j = i[secret[i] != secret[j]], j[secret[i] != secret[j]]
     exact = ball.ratios(heights[i].astype(float), heights[j].astype(float), secret[i], secret[j]).max()
-    assert exact <= found <= exact * 1.01
+    assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 1.0, 2.0, 3.0])
+def test_lines_over_cells_of_splits_enclose_every_mean_between(alpha):
+    rng = np.random.default_rng(5)
+    bounds = RenyiBounds.around(sf.Joint.from_counts(rng.integers(0, 9, (3, 5)) + np.eye(3, 5, dtype=int)), alpha, 0.05)
+    s, v = rng.integers(0, 3, 200), rng.random((200, 5))
+    side, (low, high) = bounds.side(s, (v, v)), np.sort(bounds.spent[1] * rng.random((2, 200)) ** 3, 0)
+    for part in np.linspace(0, 1, 9):
+        split = ((1 - part) * low + part * high) / (abs(bounds.kappa) or 1.0)
+        for sign, share in ((1.0, split), (-1.0, bounds.budget - split)):
+            line = bounds.lines(side, low, high, greatest=sign > 0)
+            limit = divergence_at(share, side.ps[1], alpha)
+            mean = greatest_mean(sign * v, side.q, limit, alpha).value
+            assert np.all(mean <= sign * ((1 - part) * line[0] + part * line[1]) + 1e-9)
 
 
 def test_windows_have_the_mass_that_is_asked_for():
@@ -245,3 +266,36 @@ def test_ends_that_secrets_share_are_shared_by_whole_lengths_and_large_tables_ar
         assert first[-1] == second[-1] == 2**12 and {int(np.rint(x * 2**12)) for x in ends} <= {*first} & {*second}
     design = sf.design(sf.ChiSquareBall(random_joint(40, 50, 100_000)), 0.5, "nr", time_limit=0.3)
     assert isinstance(design.mechanism.law, Layout) and 0.49999 < design.certificate.level <= 0.5
+
+
+def test_numbers_of_a_row_are_counted_as_they_are_made():
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        counts = rng.integers(0, 3, (5, 6)) * rng.integers(0, 2, (5, 1))
+        joint = sf.Joint.from_counts(counts + np.eye(5, 6, dtype=int)[[0] * 5] * (np.arange(5) == 0)[:, None])
+        made = Coordinates.of(joint)
+        assert Coordinates.count(joint) == len(made.p)
+        assert np.allclose(made.full(np.ones((1, len(made.p)))), 1.0)  # a constant spreads to one
+
+
+@pytest.mark.parametrize("clock", [time.monotonic, spent])
+def test_a_linear_programme_without_time_is_broken_off(clock):
+    rng = np.random.default_rng(8)
+    mixture = Mixture(np.ones(60))
+    mixture.offer(rng.random((300, 60)) + 60 * np.eye(300, 60), rng.random(300))
+    assert not mixture.lp.solve(PRIMAL, Budget.of(0.0, clock=clock)).optimal
+    assert mixture.lp.solve(PRIMAL).optimal  # with time it goes on from there
+
+
+def test_the_goal_of_a_large_table_is_as_large_as_the_table():
+    joint = sf.Joint.from_counts(np.ones((150, 200), int))
+    for target in ("joint", {"joint": 1, "secret": 1}):
+        assert goal(joint, target).untouched > 0  # a square of its cells would be 7 GB
+
+
+@pytest.mark.parametrize("height", [2**20, 2**40])
+def test_the_mass_of_a_layout_is_exact_in_64_bits_and_beyond(height):
+    rng = np.random.default_rng(9)
+    lengths, heights = rng.integers(1, 2**31, 50), rng.integers(0, height, (50, 7))
+    exact = [sum(int(a) * int(b) for a, b in zip(lengths, column, strict=True)) for column in heights.T]
+    assert [int(x) for x in _whole_mass(lengths, heights)] == exact

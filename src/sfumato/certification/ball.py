@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 
 from sfumato.alphabet import Bools, Floats, Ints
+from sfumato.certification.layouts import worst_atoms
 from sfumato.certification.outward import (
     EXACT_DIGITS,
     dot_down,
@@ -33,14 +34,14 @@ from sfumato.certification.outward import (
     up_any,
 )
 from sfumato.certification.over_sets import Range, SetBounds, part
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
+from sfumato.mechanism import Atoms
 from sfumato.mechanism.law import Weights
 from sfumato.tolerances import ALIKE, HALVINGS, LEAST
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, kappa, worst_pairs
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import inner
-
-DUALS, CURVE_SHARES = 33, 1024  # shares of the budget with a dual point of their own, and those of a curve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,13 +67,6 @@ def shares(weights: Weights, total: int) -> Range:
     """weights / total, below and above; zeros stay zeros."""
     (low, high), (below, above) = float_range(total), float_range(weights)
     return down(below / high), np.where(weights == 0, 0.0, up(above / low))
-
-
-def split_grid(total: float, count: int) -> tuple[Floats, Floats]:
-    """Shares of a budget for one side, dense at both ends, and for each what the one before leaves for the other."""
-    grid = total * np.sin(np.linspace(0, np.pi / 2, count + 1)) ** 2
-    grid[-1] = total
-    return grid[1:], np.minimum(up(np.maximum(total - grid[:-1], 0)), up(total))
 
 
 @contextmanager
@@ -125,30 +119,47 @@ class BallBounds(SetBounds[Side]):
 
     def alone(self, side: Side, *, greatest: bool) -> Floats:
         """With all of the budget for one secret."""
-        return self.means(side, self.budget, np.full(1, self.spent[1]), greatest)[:, 0]
-
-    def curves(self, side: Side) -> Range:
-        spent, left = split_grid(self.spent[1], CURVE_SHARES)
-        return self.curve(side, spent, greatest=True), self.curve(side, left, greatest=False)
-
-    def curve(self, side: Side, spent: Floats, *, greatest: bool) -> Floats:
-        """Proved bounds [row, share] of the greatest (or least) mean of each row at each share of the budget."""
-        place = np.rint(DUALS * np.sqrt(np.minimum(spent / self.spent[1], 1.0)))
-        out = np.empty((len(side.ps[0]), len(spent)))
-        for k in np.unique(place):
-            dual = self.budget * max((k / DUALS) ** 2, 1e-6)
-            out[:, place == k] = self.means(side, dual, spent[place == k], greatest)
-        return out
-
-    def means(self, side: Side, share: float | Floats, spent: Floats, greatest: bool) -> Floats:
-        """Bounds at shares |κ|b' (or b') of the budget, [row, share], from the dual point best for one share."""
-        v, limit = side.v[1 if greatest else 0], divergence_at(share, side.ps[1], self.alpha)
         sign = 1.0 if greatest else -1.0
-        tau, gaps = gaps_to(side, sign * greatest_mean(sign * v, side.q, limit, self.alpha).tau, greatest=greatest)
-        gain = self._gain(side, gaps, spent)
-        if greatest:
-            return np.asarray(np.minimum(up_any(tau[:, None] - gain), v.max(-1, keepdims=True)))
-        return np.asarray(np.maximum(down_any(tau[:, None] + gain), v.min(-1, keepdims=True)))
+        tau, gaps = self._dual(side, self.spent[1], greatest=greatest)
+        far = up_any(sign * tau - self._gain(side, gaps, np.full((1, 1), self.spent[1]))[:, 0])
+        return np.asarray(sign * np.minimum(far, edge_of(side, greatest=greatest)))
+
+    def atoms(self, c: Atoms, found: float) -> Attained:
+        return worst_atoms(self, c, found)
+
+    def lines(self, side: Side, low: Floats, high: Floats, *, greatest: bool) -> Floats:
+        """For each row a cell of splits, of which the first side has between `low` and `high`: bounds of its greatest
+        mean (or least, as the second side) at either end and in the middle. Those at the ends are ends of a line that
+        bounds all splits between, tangent to what one dual point proves, or for α < ½, where that is convex, a chord.
+        """
+        sign, total = 1.0 if greatest else -1.0, self.spent[1]
+        if not greatest:  # what is left to it; a little more moves its least mean to the safe side
+            low, high = (np.minimum(up(np.maximum(total - x, 0)), up(total)) for x in (high, low))
+        middle = (low + high) / 2
+        tau, gaps = self._dual(side, middle, greatest=greatest)
+        if self.kappa < -1:
+            gain = self._gain(side, gaps, np.stack([low, high, middle], 1)).T
+        else:
+            gain = self._tangent(side, self._gain(side, gaps, middle[:, None])[:, 0], low, high, middle)
+        far, edge = up_any(sign * tau - gain), edge_of(side, greatest=greatest)
+        far[2], far[:2] = np.minimum(far[2], edge), np.where(far[1] > edge, edge, far[:2])
+        return np.asarray(sign * (far if greatest else far[[1, 0, 2]]))
+
+    def _tangent(self, side: Side, gain: Floats, low: Floats, high: Floats, middle: Floats) -> Floats:
+        """The gain is convex in the share, and one more of it costs 1/x of the gain, x = P̂_s + κb': a tangent at both
+        ends, −∞ where it is negative, and the gain itself."""
+        k, slip = self.kappa, 2.0**-48  # more than rounding and what κ may be off
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least, most = (np.maximum(x + np.sign(k) * middle, 0) * (abs(k) or 1.0) for x in side.ps)
+            rise, fall = (middle - low) / most * (1 - slip), (high - middle) / least * (1 + slip)
+            first, last = down(down(gain * (1 + rise))), np.where(fall < 1, down(down(gain * (1 - fall))), -np.inf)
+        return np.where(gain > 0, np.stack([first, last, gain]), 0.0)
+
+    def _dual(self, side: Side, spent: float | Floats, *, greatest: bool) -> tuple[Floats, Floats]:
+        """The dual point that is best for a share |κ|b' (or b') of the budget, and |τ − v| from below."""
+        v, sign = side.v[1 if greatest else 0], 1.0 if greatest else -1.0
+        limit = divergence_at(np.asarray(spent) / (abs(self.kappa) or 1.0), side.ps[1], self.alpha)
+        return gaps_to(side, sign * greatest_mean(sign * v, side.q, limit, self.alpha).tau, greatest=greatest)
 
     def suggested(self, first: Side, second: Side) -> Pairs:
         """The worst pairs in floats, with good dual points."""
@@ -190,6 +201,11 @@ class BallBounds(SetBounds[Side]):
         total = terms.sum(-1) * (1 + (terms.shape[1] + 8) * 2.0**-50)  # of −Σ q log g, from above
         low = exp_range(-up(up(total)[:, None] + up(spent / side.ps[0][:, None])))[0]
         return np.where((side.ps[0] > 0)[:, None], down(np.nan_to_num(low, nan=0.0) * top[:, None]), 0.0)
+
+
+def edge_of(side: Side, *, greatest: bool) -> Floats:
+    """The greatest value, or minus the least."""
+    return np.asarray(side.v[1].max(-1) if greatest else -side.v[0].min(-1))
 
 
 def gaps_to(side: Side, tau: Floats, *, greatest: bool) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a leve
 BOUNDED = "bounded from the integers of each release"
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 MARGINS = (2.0**-28, 2.0**-22, 2.0**-18, 2.0**-14, 2.0**-11, 2.0**-8)  # the least costs 4e-9 of the value
-LOOSEST = 2.0**-4  # mixed in where a proof is looser than the search, as those of large layouts are
+LOOSEST = 2.0**-4  # mixed in where a proof is looser than the search
 FINE = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, *MARGINS)  # for optima whose last digits are worth several proofs
 Witness: TypeAlias = "Mapping[str, Datum]"  # where a level is attained, in labels
 

@@ -47,7 +47,7 @@ def down_any(x: Real) -> Floats:
 
 def float_range(x: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Floats below and above integers of any size; zero stays zero: an output that never occurs tells nothing."""
-    near = np.asarray(np.asarray(x, object), float)
+    near = np.asarray(x if isinstance(x, np.ndarray) else np.asarray(x, object), float)
     return down(near), np.where(near == 0, 0.0, up(near))
 
 

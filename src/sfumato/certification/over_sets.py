@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Range = tuple[Floats, Floats]  # below and above
 S = TypeVar("S")
 LOOKED_AT = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
-ATOMS_AT_ONCE = 512  # whose curves are made together
+ATOMS_AT_ONCE = 512  # whose values are spread out together
 
 
 def part(x: Range, at: Ints | slice | tuple[Ints, Ints]) -> Range:
@@ -70,11 +70,6 @@ class SetBounds(ABC, Generic[S]):
     def pairs(self, first: S, second: S) -> Floats:
         """Bounds of the worst ratio of each pair of rows, over the set."""
 
-    def curves(self, side: S) -> Range:
-        """Bounds [row, split] of the greatest mean with what a split gives to one secret of what both share, and of the
-        least with what it leaves to the other; here they share nothing."""
-        return self.alone(side, greatest=True)[:, None], self.alone(side, greatest=False)[:, None]
-
     def masses(self) -> Range:
         """Bounds of the least and the greatest P(u|s), as means of a row that is 1 on u and 0 elsewhere."""
         s, u = (x.ravel() for x in np.indices(self.shape))
@@ -83,20 +78,16 @@ class SetBounds(ABC, Generic[S]):
         low, high = (np.clip(self.alone(side, greatest=g), 0, 1).reshape(self.shape) for g in (False, True))
         return low, high
 
-    def atoms(self, c: Atoms) -> Attained:
-        """A bound of the worst ratio between any two atoms of different secrets: with the greatest upper and the least
-        lower curve of every secret the level is at most the worst of their quotients over s₁ ≠ s₂ and all splits."""
+    def atoms(self, c: Atoms, found: float) -> Attained:
+        """A bound of the worst ratio between any two atoms of different secrets, close to it if it exceeds `found`;
+        here from what each secret alone allows."""
         top, low = np.zeros((self.shape[0], 1)), np.full((self.shape[0], 1), np.inf)
-        for start in range(0, len(c.secret), ATOMS_AT_ONCE):
-            s = c.secret[start : start + ATOMS_AT_ONCE]
-            most, least = self.curves(self.side(s, float_range(c.heights[start : start + ATOMS_AT_ONCE])))
-            top, low = (np.broadcast_to(x, (len(x), most.shape[1])).copy() for x in (top, low))
-            np.maximum.at(top, s, most)
-            np.minimum.at(low, s, least)
-        ratios = up(best_pairs(top, low))
-        k = int(np.argmax(ratios))
-        where = {"first": int(np.argmax(top[:, k])), "second": int(np.argmin(low[:, k]))}
-        return Attained(max(1.0, float(ratios[k])) if not np.isnan(ratios[k]) else np.inf, where)
+        for i in np.array_split(np.arange(len(c.secret)), len(c.secret) // ATOMS_AT_ONCE + 1):
+            side = self.side(c.secret[i], float_range(c.heights[i]))
+            np.maximum.at(top[:, 0], c.secret[i], self.alone(side, greatest=True))
+            np.minimum.at(low[:, 0], c.secret[i], self.alone(side, greatest=False))
+        where = {"first": int(np.argmax(top)), "second": int(np.argmin(low))}
+        return Attained(max(found, float(up(best_pairs(top, low))[0])), where)
 
 
 def over_bounds(mechanism: Mechanism, within: SetBounds[S], target: float = math.inf) -> Attained:
@@ -116,7 +107,7 @@ def over_bounds(mechanism: Mechanism, within: SetBounds[S], target: float = math
             case Spikes():
                 best = best.or_worse(_spikes(contrast, *known))
             case Atoms():
-                best = best.or_worse(within.atoms(contrast))
+                best = best.or_worse(within.atoms(contrast, float(best.ratio)))
             case Subsets() if within.shape[1] <= SUBSETS:
                 found = _rows(subset_rows(contrast, within.shape[1]), *known)
                 best = best.or_worse(Attained(found.ratio, {k: v for k, v in found.where.items() if k != "output"}))

@@ -19,7 +19,7 @@ from decimal import Decimal
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import BallBounds, Side, digits_for, split_grid
+from sfumato.certification.ball import BallBounds, Side, digits_for
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
@@ -192,11 +192,11 @@ class RenyiBounds(BallBounds):
         goal, total, out = float(found.max()) * (1 + SPLITS.close), self.spent[1], []
         for start in range(0, len(first.v[0]), ATOMS_AT_ONCE):
             one, two = (side.at(slice(start, start + ATOMS_AT_ONCE)) for side in (first, second))
-            spent, left = split_grid(total, SPLITS.first)
-            bounds = outer_quotient(self.curve(one, spent, greatest=True), self.curve(two, left, greatest=False))
-            row, cell = np.nonzero(bounds > goal)
-            proved = np.where(bounds > goal, 0.0, bounds).max(1)
-            low, high, value = np.append(0.0, spent)[cell], spent[cell], bounds[row, cell]
+            edges = total * np.sin(np.linspace(0, np.pi / 2, SPLITS.first + 1)) ** 2
+            edges[-1] = total
+            row, cell = (x.ravel() for x in np.indices((len(one.ps[0]), SPLITS.first)))
+            low, high, proved = edges[cell], edges[cell + 1], np.zeros(len(one.ps[0]))
+            value = self._cells(one.at(row), two.at(row), low, high)
             for _ in range(SPLITS.cuts):
                 goal = max(goal, float(proved.max()))
                 live = np.flatnonzero(value > goal)
@@ -211,10 +211,6 @@ class RenyiBounds(BallBounds):
         return np.concatenate(out)
 
     def _cells(self, one: Side, two: Side, low: Floats, high: Floats) -> Floats:
-        """The ratio of each row where the first side spends between `low` and `high`, dual points from the middle."""
-        if not len(low):
-            return low
-        middle = (low + high) / 2 / self.spent[1] * self.budget
-        left = np.minimum(up(np.maximum(self.spent[1] - low, 0)), up(self.spent[1]))
-        top = self.means(one, middle, high[:, None], True)[:, 0]
-        return outer_quotient(top, self.means(two, self.budget - middle, left[:, None], False)[:, 0])
+        """The ratio of each row where the first side spends between `low` and `high`, proved at both ends."""
+        top, least = self.lines(one, low, high, greatest=True), self.lines(two, low, high, greatest=False)
+        return np.asarray(outer_quotient(top[:2], least[:2]).max(0))

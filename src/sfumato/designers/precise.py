@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
@@ -111,7 +112,8 @@ class Estimated:
     @staticmethod
     def beside(aim: Goal) -> Goal:
         """An aim with a little weight on the whole table."""
-        return Goal(aim.coordinates, aim.cost + TABLE_BESIDE * float(np.diag(aim.cost).mean()) * np.eye(len(aim.p)))
+        little = TABLE_BESIDE * float(aim.cost.diagonal().mean())
+        return Goal(aim.coordinates, aim.cost + little * sparse.eye_array(len(aim.p)))
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 

@@ -31,7 +31,7 @@ from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 from sfumato.uncertainty.sets import WorstPairs
 
 USUAL = 3.0, 0.2, 60.0  # seconds of a design when no time_limit is given: at least, for each cell, at most
-LAID, WEIGHED = 1e-4, 5e-7  # seconds of a proof for each cell of a layout, and for each cell and secret
+LAID, WEIGHED = 1e-4, 1e-7  # seconds of proof and value for each cell of a layout, and for each cell and secret
 ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
 
@@ -215,7 +215,7 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
         return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
     search = FREE if asked.quick else beside.part(SEARCH)
     if listable(within, task.reads, search) or (
-        not _laid(within, task) and len(Coordinates.of(task.joint, task.reads).p) <= informative.LISTED_ROW
+        not _laid(within, task) and Coordinates.count(task.joint, task.reads) <= informative.LISTED_ROW
     ):
         found = Found.of(task, informative.most_informative(
             within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),

@@ -168,7 +168,7 @@ class Layout(OneWord):
         for x, h in zip(self.lengths, self.heights, strict=True):
             if x.ndim != 1 or h.ndim != 2 or len(x) != len(h) or x.min() <= 0 or h.min() < 0:
                 raise InputError("a layout needs a positive length and a height per useful value for every atom.")
-            mass = x @ h if self.bits is None else x.astype(object) @ h.astype(object)
+            mass = x @ h if self.bits is None else _whole_mass(x, h)
             if abs(x.sum() - total) > SUMS_TO_ONE * total or not all(laws.is_total(m, self.bits) for m in mass):
                 raise InputError("the atoms of a layout must fill the interval and give every input the same weight.")
         if self.bits is not None:
@@ -260,7 +260,7 @@ class Layout(OneWord):
             share = whole / units
             tall = (1 - margin) * tall / (share @ tall) + margin
             tall = np.floor(np.ldexp((1 - REST) * tall / units, bits)).astype(np.int64)
-            rest = 2**bits - whole.astype(object) @ tall.astype(object)
+            rest = 2**bits - _whole_mass(whole, tall)
             lengths.append(np.append(whole, 1))
             heights.append(np.vstack([tall, rest.astype(np.int64)]))
         return Layout(tuple(lengths), tuple(heights), bits)
@@ -296,6 +296,13 @@ class Layout(OneWord):
             return None
         blocks = [np.asarray(h, float)[at] for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
         return np.concatenate(blocks, 1) * (np.asarray(self.widths, float) / laws.scale(self.bits))[:, None]
+
+
+def _whole_mass(lengths: Ints, heights: Ints) -> Weights:
+    """Σ_i lengths[i]·heights[i, u] of whole numbers ≥ 0, exactly: in 64 bits where floats say that it fits by far."""
+    if (lengths.astype(float) @ heights.astype(float)).max(initial=0.0) < 2.0**62.5:
+        return np.asarray(lengths @ heights)
+    return np.asarray(lengths.astype(object) @ heights.astype(object))
 
 
 def whole_lengths(lengths: Floats, units: int) -> Ints:

@@ -46,13 +46,22 @@ class Coordinates:
         p, seen = joint.p, (joint.p.sum(1) > 0)[:, None]
         cell, empty = np.flatnonzero(p.ravel() > 0), np.flatnonzero(np.repeat(~seen, U))
         blank_s, blank_u = np.nonzero((p <= 0) & seen)
-        blank, k = np.nonzero(cell // U == blank_s[:, None])
+        start, stop = np.searchsorted(cell, np.stack([blank_s, blank_s + 1]) * U)  # the numbers of each one's secret
+        blank = np.repeat(np.arange(len(blank_s)), stop - start)
+        k = np.arange(len(blank)) + (stop - np.cumsum(stop - start))[blank]
         i = np.concatenate([np.arange(len(cell)), k, np.full(len(empty), len(cell))])
         j = np.concatenate([cell, (blank_s * U + blank_u)[blank], empty])
         mean = joint.useful_given_secret[blank_s[blank], cell[k] % U]
         share = np.concatenate([np.ones(len(cell)), mean, np.ones(len(empty))])
         cell = np.append(cell, empty[:1])
         return Coordinates(p.ravel()[cell], scipy.sparse.csr_array((share, (i, j)), shape=(len(cell), p.size)), cell)
+
+    @staticmethod
+    def count(joint: Joint, reads: str = "both") -> int:
+        """How many numbers that would be."""
+        if reads == "useful":
+            return joint.useful.size
+        return int(np.count_nonzero(joint.p > 0)) + bool((joint.p_secret <= 0).any())
 
     @property
     def whole(self) -> bool:

@@ -366,7 +366,7 @@ def _back(found: InformativeRows, order: Ints) -> InformativeRows:
 
 def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
-    numbers = len(Coordinates.of(within.joint, reads).p)
+    numbers = Coordinates.count(within.joint, reads)
     if numbers > LISTED_ROW:
         return False
     return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left

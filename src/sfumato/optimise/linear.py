@@ -3,6 +3,7 @@ every search here ends in: rows of a pool, blocks of a secret, posteriors, rays.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, TIDY, Floats, Ints
-from sfumato.optimise.budget import spend
+from sfumato.optimise.budget import FREE, NUMBER, PASS, Budget, spend
 
 # --- hiGHS kept warm between solves. Knows nothing of privacy ---------------------------------------------------------
 
@@ -22,6 +23,8 @@ CODES, STATUS = highspy.simplex_constants, highspy.HighsModelStatus
 DUAL = int(CODES.kSimplexStrategyDual)  # new rows leave a basis dual feasible
 PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it primal feasible
 DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
+ENDED = (STATUS.kTimeLimit, STATUS.kIterationLimit)
+FOREVER = 2**31 - 1  # seconds and iterations: what HiGHS takes for no limit
 LP_PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
 
 
@@ -100,12 +103,13 @@ class LinearProgramme:
         """Replace the bounds of the first len(lower) variables."""
         self.h.changeColsBounds(len(lower), np.arange(len(lower), dtype=np.int32), lower, upper)
 
-    def solve(self, strategy: int | None = None) -> Solution:
-        """Run from where the last solve ended; a failure is tried once more from nothing."""
+    def solve(self, strategy: int | None = None, budget: Budget = FREE) -> Solution:
+        """Run from where the last solve ended; a failure is tried once more from nothing, unless time is over."""
         if strategy is not None:
             self.option("simplex_strategy", strategy)
+        self._keep(budget)
         self.h.run()
-        if strategy is not None and self.h.getModelStatus() != STATUS.kOptimal:
+        if strategy is not None and self.h.getModelStatus() not in (STATUS.kOptimal, *ENDED):
             self.h.clearSolver()
             self.option("simplex_strategy", DUAL)
             self.h.run()
@@ -114,6 +118,13 @@ class LinearProgramme:
         optimal, empty = bool(status == STATUS.kOptimal), bool(status == STATUS.kInfeasible)
         x, row_dual = np.array(sol.col_value), np.array(sol.row_dual)
         return Solution(optimal, float(told.objective_function_value), x, row_dual, empty)
+
+    def _keep(self, budget: Budget) -> None:
+        """What is left of the budget, by the clock on the wall where that is meant, else by iterations."""
+        wall, left = budget.clock is time.monotonic, min(budget.left, FOREVER)
+        most = FOREVER if wall else left / (PASS + NUMBER * self.h.getNumNz())
+        self.option("time_limit", self.h.getRunTime() + left if wall else INFINITY)
+        self.option("simplex_iteration_limit", int(min(most, FOREVER)))
 
     def ray(self) -> Floats | None:
         """Prices of the rows that, up to their sign, should prove the programme infeasible, if HiGHS has any."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
@@ -22,7 +25,7 @@ class Goal:
     """min tr(C J⁻¹) − pᵀCp over the coordinates with mass: the mean square error of what is asked for, times n."""
 
     coordinates: Coordinates
-    cost: Floats  # C[i, i] over the coordinates with mass
+    cost: Floats | sparse.csr_array  # C[i, i] over the coordinates with mass
 
     @property
     def seen(self) -> Bools:
@@ -33,6 +36,11 @@ class Goal:
         return np.asarray(self.coordinates.p[self.seen])
 
     @property
+    def dense(self) -> Floats:
+        """C with every entry: for searches, which large tables do not have."""
+        return self.cost if isinstance(self.cost, np.ndarray) else np.asarray(self.cost.toarray())
+
+    @property
     def own(self) -> float:
         """pᵀCp: what tr(C J⁻¹) contains beyond the error."""
         return float(self.p @ self.cost @ self.p)
@@ -40,7 +48,7 @@ class Goal:
     @property
     def untouched(self) -> float:
         """The error of the table itself, by sampling alone: no release is below it."""
-        return max(float(np.diag(self.cost) @ self.p) - self.own, 0.0)
+        return max(float(self.cost.diagonal() @ self.p) - self.own, 0.0)
 
     def of_rows(self, rows: Floats) -> float:
         """The error of a mechanism Q[y, i] over all coordinates; ∞ where C asks for what it does not tell."""
@@ -60,7 +68,7 @@ class Goal:
         of `_bits`, because two bits of one answer are independent given the input.
         """
         if isinstance(law, Unary):
-            return float(np.diag(self.cost) @ (_bits(*law.chances, self.p) + self.p) - self.own)
+            return float(self.cost.diagonal() @ (_bits(*law.chances, self.p) + self.p) - self.own)
         rows = law.matrix()
         return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
@@ -95,7 +103,7 @@ def goal(joint: Joint, target: object, reads: str = "both") -> Goal:
                 raise InputError(f"the weight of target {name!r} must be a number, zero or more, got {weight!r}.")
         if not any(target.values()):
             raise InputError("a target needs a weight above zero.")
-        return Goal(coordinates, np.asarray(sum(w * goal(joint, k, reads).cost for k, w in target.items() if w)))
+        return Goal(coordinates, _sum([w * goal(joint, k, reads).cost for k, w in target.items() if w]))
     if isinstance(target, str):
         return Goal(coordinates, _mean_square(_named(target, at, joint.shape[1], reads)))
     return Goal(coordinates, _given(target, at, joint.shape, reads))
@@ -121,13 +129,18 @@ def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
     """The mean of the errors, each in units of the best one of its own: C = Σ C_k / (K f*_k)."""
     parts = [goals[name].cost / (len(best) * f) for name, f in best.items() if 0 < f < float("inf")]
     first = next(iter(goals.values()))
-    return Goal(first.coordinates, np.asarray(sum(parts)) if parts else first.cost)
+    return Goal(first.coordinates, _sum(parts) if parts else first.cost)
 
 
-def _mean_square(code: Ints) -> Floats:
+def _mean_square(code: Ints) -> sparse.csr_array:
     """C of the mean square error of the sums over cells of one code."""
-    sums = (code == np.unique(code)[:, None]).astype(float)
-    return np.asarray(sums.T @ sums / len(sums))
+    found, place = np.unique(code, return_inverse=True)
+    sums = sparse.csr_array((np.ones(len(code)), (place, np.arange(len(code)))), shape=(len(found), len(code)))
+    return (sums.T @ sums / len(found)).tocsr()
+
+
+def _sum(parts: Sequence[Floats | sparse.csr_array]) -> Floats | sparse.csr_array:
+    return reduce(operator.add, parts)
 
 
 def _named(target: str, at: Ints, useful: int, reads: str) -> Ints:

@@ -123,7 +123,7 @@ class Estimates:
         n = len(self.p)
         self.rows, self.theta = np.ones((1, n)), np.ones(1)
         self.rest = np.zeros((0, n))  # offered since the last mixture
-        self.prices, self.slope = np.zeros(n), np.zeros((n, n))
+        self.prices, self.slope = np.zeros(n), np.zeros((0, 0))  # from the first mixture on
         self.best = self.rows, self.theta
         self.value, self.fresh = -np.inf, n + FEWEST  # rows of a mixture that were not in the last one, at most
         self.most, self.took = int(HEAVIEST * self.fresh), 0.0  # seconds of the last mixture
@@ -141,9 +141,10 @@ class Estimates:
         rows, theta = self._pool()
         began = self.budget.clock()
         with _libraries().limit(limits=1, user_api="blas"):  # threads that wait for others cost more than they bring
-            found = best_mixture(rows, self.goal.cost, theta, settled, None if self.seen.all() else self.seen)
+            found = best_mixture(rows, self.goal.dense, theta, settled, None if self.seen.all() else self.seen)
         self.took = self.budget.clock() - began
         self.rows, self.theta, self.rest, self.prices = rows, found.weight, self.rest[:0], found.dual
+        self.slope = np.zeros((len(self.p), len(self.p)))
         self.slope[np.ix_(self.seen, self.seen)] = found.slope
         if self.goal.own - found.value >= self.value:
             self.value, self.best = self.goal.own - found.value, (rows, found.weight)

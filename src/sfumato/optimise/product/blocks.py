@@ -149,12 +149,13 @@ class Strand:
             self.mixture.lp.h.changeRowBounds(k, total, total)
         self._strategy = DUAL
 
-    def advance(self, tolerance: float, rounds: int, budget: Budget) -> None:
-        """Solve, and then price until no column is worth the tolerance or another turn would not fit into the time."""
+    def advance(self, tolerance: float, rounds: int, budget: Budget, whole: Budget) -> None:
+        """Solve, and then price until no column is worth the tolerance or another turn would not fit into the time; a
+        programme that takes all of the `whole` is broken off."""
         of = self.mixture
         assert of is not None
         for turn in range(rounds):
-            started, found = budget.clock(), of.lp.solve(self._strategy)
+            started, found = budget.clock(), of.lp.solve(self._strategy, whole)
             if found.optimal:
                 of.weights, self.dual, self.value = found.x, found.row_dual, float(of.worth @ found.x)
                 self.used = of.points[:, :-1], found.x
@@ -187,7 +188,7 @@ def decoupled(
             if not step and left.left <= took / max(i, 1):
                 break
             strands[s].at(total)
-            strands[s].advance(tolerance, turns, left.part(1.0 / (len(order) - i)))
+            strands[s].advance(tolerance, turns, left.part(1.0 / (len(order) - i)), left)
             took, done = budget.clock() - started, max(done, i + 1)
         value = float(np.log(total) + shares @ [s.value for s in strands])
         if layout is None or value > best:
@@ -325,7 +326,7 @@ class Groups:
     def best(self, budget: Budget) -> Arrangement:
         """Blocks by price until nothing gains; then the groups side by side, each levelled by itself."""
         value = -np.inf
-        while (found := self.pool.lp.solve(PRIMAL)).optimal:
+        while (found := self.pool.lp.solve(PRIMAL, budget)).optimal:
             self.pool.weights, gained, value = found.x, found.value - value, found.value
             if budget.over or gained <= ROUND_GAIN * abs(value):
                 break
