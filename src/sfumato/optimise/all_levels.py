@@ -286,8 +286,7 @@ class Together(Generic[Aim]):
             return out
 
         E, every = np.array([level.cone.E for level in levels])[owner], np.arange(len(owner))
-        first, second = np.nonzero(levels[0].cone.compared)
-        barrier = Barrier(self.mover, first, second, E[:, None])
+        barrier = Barrier(self.mover, E[:, None])
         inside = [repaired(level.cone, bases, loose=True) for level, bases in zip(levels, begun, strict=True)]
         costs = slopes(np.concatenate(begun), every)
         found = self.mover.solved(barrier, np.concatenate(inside), costs, slopes, every, budget, self.last)

@@ -261,7 +261,7 @@ class Tangents:
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
-        bases = bases_of(some, self.cone.coordinates.p, self.rng, FEWEST if self.pace else FIRST)
+        bases = bases_of(some, self.cone.coordinates.p, self.rng, int(min(FEWEST, most)))
         started = budget.clock()
         found = self.mover.rows(lambda v, _: self.master.slopes(v), bases if self.given is None else self.given, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
