@@ -284,8 +284,8 @@ def improve(
     """
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)
-    while (live := [x for x in trials if x.calm < calm]) and not budget.over:
-        trial = min(live, key=lambda x: x.spent * (1 + x.calm))
+    while any(x.calm < calm for x in trials) and not budget.over:  # calm ones too: what others gain moves the prices
+        trial = min(trials, key=lambda x: x.spent * (1 + x.calm))
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):
