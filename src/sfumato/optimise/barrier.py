@@ -26,7 +26,7 @@ from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
-COLD, HOT, HEATING = 5.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
+COLD, HOT, HEATING = 5.0, 4e3, 8.0  # weight of the aim against the barrier: first, last for each pair, which costs that much, and its growth
 STEPS = 70  # of Newton's method, about 35 are needed
 STEP, SOLVED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
@@ -294,16 +294,16 @@ class BallMover:
         """Newton's method from inside; once the row is nearly there its tangent is taken anew, which cannot lose.
         It ends with a share `most` of the rows left: they are private too, and the last take longest."""
         x, heat = self._inside(barrier, v), np.full(len(v), COLD)
-        out, live, costs = x.v.copy(), np.arange(len(v)), costs.copy()
+        out, live, costs, hot = x.v.copy(), np.arange(len(v)), costs.copy(), HOT * len(barrier.s1)
         for _ in range(STEPS):
             step, decrement = barrier.newton(x, costs[live], heat[live])
             x, t = _searched(barrier, x, step, decrement, costs[live], heat[live])
             out[live] = x.v
             ready = (decrement < DECREMENT) | (t == 0)
-            done = ready & (heat[live] >= HOT)
+            done = ready & (heat[live] >= hot)
             warm = live[ready & ~done]
             heat[warm] *= HEATING
-            again = warm[heat[warm] ** 2 > COLD * HOT]  # half of the way by its logarithm
+            again = warm[heat[warm] ** 2 > COLD * hot]  # half of the way by its logarithm
             if len(again):
                 costs[again] = slopes(out[again], at[again])
             if np.count_nonzero(~done) <= most * len(v) or budget.over:
