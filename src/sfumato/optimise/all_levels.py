@@ -231,6 +231,7 @@ class Together(Generic[Aim]):
     def __init__(self, levels: Sequence[OneLevel[Aim]], rows: int = ROWS, last: float = LAST) -> None:
         self.levels, self.mover, self.rows, self.last = list(levels), BallMover(levels[0].cone), rows, last
         self.rng = np.random.default_rng(0)
+        self.mover.sharper()  # turns are few
 
     def run(self, budget: Budget, *, once: float | None = None) -> None:
         """Turns until no level gains any more, and none by the rows of its neighbours; or with the time, where a turn

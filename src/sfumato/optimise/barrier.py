@@ -22,12 +22,13 @@ import numpy as np
 
 from sfumato.optimise.arrays import EMPTY, REPAIRED, TINY, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
+from sfumato.optimise.cone import Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
-COLD, HOT, HEATING = 5.0, 4e3, 8.0  # weight of the aim against the barrier: first, last for each pair, which costs that much, and its growth
-STEPS = 70  # of Newton's method, about 35 are needed
+COLD, HEATING = 5.0, 8.0  # weight of the aim against the barrier: first, when rows are in the middle, and its growth
+HOT, HOTTEST = 3e3, 1e6  # the last weight for each pair, which costs its inverse; and for all of them, in a calm search
+STEPS = 70  # of Newton's method, about 45 are needed
 STEP, SOLVED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
@@ -120,14 +121,14 @@ class Barrier:
         solved, small, slant = _eliminated(form, pull)
         each, n = np.arange(x.v.shape[1]), x.v.shape[1]
         hessian, (r1, r2, t1, t2, first, second) = self._squares(vectors, small), vectors
+        c1, c2, d1, d2 = np.moveaxis(slant[..., None], 2, 0)
         hessian[:, each, each] += self._gathered(t1, t2) + MINOR / x.v**2
         own = heat[:, None] * costs + MINOR / x.v + self._gathered(first, second)
         if self.e.cap is not None:
             slope, curve = self.e.cap.push(x.v)
             own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
         hessian[:, each, each] += REPAIRED * hessian[:, each, each] + TINY  # so that it can be inverted
-        by = slant[..., None, :]
-        dv = self._solved(hessian, own + self._gathered(by[..., 0] * r1 + by[..., 2] * t1, by[..., 1] * r2 + by[..., 3] * t2))
+        dv = self._solved(hessian, own + self._gathered(c1 * r1 + d1 * t1, c2 * r2 + d2 * t2))
         one, two = dv[:, self.at1], dv[:, self.at2]
         along = np.stack([(r1 * one).sum(2), (r2 * two).sum(2), (t1 * one).sum(2), (t2 * two).sum(2)], -1)
         moved = solved[..., 4] - (solved[..., :4] * along[:, :, None]).sum(3)
@@ -223,6 +224,7 @@ class BallMover:
         self.kinds = 1 if self.kappa > 0 else 2
         self.budget = within.budget if isinstance(within, RenyiBall) else 2 * within.slack  # T(B): b = κT(B) for χ²
         self.cap = None if cone.cap is None or len(cone.cap.numbers) < 2 else Capped(cone.cap, len(self.p))
+        self.hot = HOT * float(np.count_nonzero(cone.compared))
         self._layout(cone)
 
     def _layout(self, cone: RatioCone) -> None:
@@ -247,6 +249,10 @@ class BallMover:
         own = np.flatnonzero(names >= 0)
         self.order = own[np.argsort(self.cells.ravel()[own], kind="stable")]  # places of cells, by their coordinates
         self.starts = np.searchsorted(self.cells.ravel()[self.order], np.arange(len(self.p)))
+
+    def sharper(self) -> None:
+        """Rows come nearer to the boundary from now on."""
+        self.hot = min(HEATING * self.hot, HOTTEST)
 
     def shown(self, cells: Floats, axis: int) -> Floats:
         """Sums over the cells of secrets that show the same number, one in most cases, along an axis."""
@@ -294,7 +300,7 @@ class BallMover:
         """Newton's method from inside; once the row is nearly there its tangent is taken anew, which cannot lose.
         It ends with a share `most` of the rows left: they are private too, and the last take longest."""
         x, heat = self._inside(barrier, v), np.full(len(v), COLD)
-        out, live, costs, hot = x.v.copy(), np.arange(len(v)), costs.copy(), HOT * len(barrier.s1)
+        out, live, costs, hot = x.v.copy(), np.arange(len(v)), costs.copy(), self.hot
         for _ in range(STEPS):
             step, decrement = barrier.newton(x, costs[live], heat[live])
             x, t = _searched(barrier, x, step, decrement, costs[live], heat[live])

@@ -187,6 +187,9 @@ class CutMover:
             live = live[np.unique(cuts.y[bad])]
         return x[done]
 
+    def sharper(self) -> None:
+        """Cuts are followed to the end as it is."""
+
     def _best(self, cost: Floats, basis: Any, first: bool) -> Floats | None:
         self.lp.cost(cost)
         if basis is not None:
@@ -256,13 +259,15 @@ class Tangents:
 
     def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
         self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
-        self.rng, self.pace = np.random.default_rng(0), 0.0  # seconds for a row
+        self.rng, self.pace, self.reached = np.random.default_rng(0), 0.0, -np.inf  # seconds for a row; value before
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
         bases = bases_of(some, self.cone.coordinates.p, self.rng, int(min(FEWEST, most)))
-        started = budget.clock()
+        if self.master.value - self.reached <= GAIN / CALM * abs(self.master.value):
+            self.mover.sharper()
+        started, self.reached = budget.clock(), self.master.value
         found = self.mover.rows(lambda v, _: self.master.slopes(v), bases if self.given is None else self.given, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
         return private_with_complements(self.cone, found) if len(found) else found

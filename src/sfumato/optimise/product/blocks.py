@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, TINY, Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
-from sfumato.optimise.product.two_level import BEAM, NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible, relaxed
+from sfumato.optimise.product.two_level import NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible, relaxed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -364,7 +364,7 @@ class Groups:
         worth, slopes = self.tau[:, None], 1.0 + np.log(self.tau)
         for s in [*self.others, self.head]:
             family, y, share = self.of.blocks[s], dual[s * self.p.shape[1] :][: self.p.shape[1]], self.of.shares[s]
-            blocks = np.unique(np.concatenate([family.best(y / share + c * family.q, BEAM) for c in slopes]), axis=0)
+            blocks = np.unique(np.concatenate([family.best(y / share + c * family.q, OPENED) for c in slopes]), axis=0)
             reduced = xlogx(blocks) @ self.p[s] - blocks @ y - slopes[:, None] * (blocks @ self.p[s])
             worth = worth + (reduced if s == self.head else reduced.max(1, keepdims=True))
         new = np.abs(blocks[:, None] - self.heads).max(2).min(1) > REPAIRED
