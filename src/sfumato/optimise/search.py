@@ -220,8 +220,9 @@ class CutMover:
 
 
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
-FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
-FIRST = 12  # rows that its first turn begins from, before it is known what a row costs
+FEWEST = 48  # rows that a turn begins from, if there is time: in small tables most are strangers
+SMALL = 16  # numbers in a row up to which these cost next to nothing: a turn takes as long as its calls
+FIRST = 4  # rows that its first turn begins from, before it is known what a row costs
 CALM = 6  # turns of each move that must gain something together, and have room in the time as far as can be foretold
 GAIN = 1e-4  # of the value: less does not count over all these turns
 
@@ -264,7 +265,8 @@ class Tangents:
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
-        bases = bases_of(some, self.cone.coordinates.p, self.rng, int(min(FEWEST, most)))
+        p = self.cone.coordinates.p
+        bases = bases_of(some, p, self.rng, FEWEST if len(p) <= SMALL else int(min(FEWEST, most)))
         if self.master.value - self.reached <= GAIN / CALM * abs(self.master.value):
             self.mover.sharper()
         started, self.reached = budget.clock(), self.master.value
