@@ -15,13 +15,14 @@ from tests.random_tables import random_counts
 import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import canonical
-from sfumato.optimise.budget import FREE, PATIENCE, Budget
+from sfumato.optimise.barrier import BallMover
+from sfumato.optimise.budget import FREE, PATIENCE, Budget, spend
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.linear import Solution
 from sfumato.optimise.product.blocks import Families, Groups, two_level
 from sfumato.optimise.product.two_level import Profile, climbed
-from sfumato.optimise.search import InformationAim
+from sfumato.optimise.search import InformationAim, improve
 
 WITHIN = 2e-3  # relative: laws of optima, asked of a search
 NUMBERS = st.integers(0, 10**9)
@@ -197,6 +198,52 @@ def test_rows_grouped_by_a_dominating_secret_keep_more_than_levelled_ones_and_st
     cone = RatioCone(ball, 1.0)
     rows = cone.coordinates.unit(grouped.rows())
     assert cone.cuts(rows).greatest(len(rows)).max() < 1e-3  # what the grid of the budget leaves to the repair
+
+
+def test_groups_that_no_layout_began_with_are_opened_where_they_pay(monkeypatch):
+    joint = sf.Joint.from_counts([[311, 1110], [3000, 7000], [60, 40], [900, 1500], [8600, 19000]])
+    families = Families(sf.ChiSquareBall(joint), joint.p, 1.5, Profile(0.6, 0.7))
+    seed = two_level(families, FREE, rough=True)
+    opened = Groups(families, seed).best(FREE).value(joint.p)
+    monkeypatch.setattr(Groups, "_paying", lambda self, dual: self.heads[:0])
+    assert opened > Groups(families, seed).best(FREE).value(joint.p) * 1.0005
+
+
+@pytest.mark.parametrize("reads", ["both", "useful"])
+def test_rows_are_moved_under_all_pairs_of_secrets_at_once(reads):
+    counts = np.random.default_rng(3).integers(20, 400, (8, 3)).astype(float)
+    counts[2, 1] = 0.0  # a secret with fewer values than others
+    cone = RatioCone(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 0.1, reads)
+    p, starts = cone.coordinates.p, np.random.default_rng(1).exponential(size=(6, len(cone.coordinates.p)))
+    found = BallMover(cone).rows(lambda v, _: p * np.log(np.maximum(v, 1e-5)), starts, FREE)
+    assert cone.cuts(found).greatest(len(found)).max() < 1e-6 and np.ptp(found, axis=1).min() > 0.01
+
+
+def test_a_calm_move_is_tried_again_when_another_has_gained():
+    class Counting:
+        value = 1.0
+
+        def solve(self):
+            return self.value
+
+        def add(self, rows):
+            self.value += float(rows.sum())
+
+        def steer(self):
+            return np.ones((1, 1))
+
+        learn = used = slopes = steer
+
+    turns = []
+
+    def made(which, passes, gain):
+        turns.append(which)
+        spend(passes)
+        return np.full((1, 1), gain)
+
+    cheap, dear = (lambda *_: made("cheap", 1e3, 0.0)), (lambda *_: made("dear", 1e5, 0.5))
+    improve(Counting(), [cheap, dear], Budget.counted(6.0), calm=3)
+    assert "cheap" in turns[turns.index("dear") + 4 :]
 
 
 def test_profiles_are_climbed_along_their_ridge():

@@ -233,6 +233,7 @@ class Together(Generic[Aim]):
     def __init__(self, levels: Sequence[OneLevel[Aim]], rows: int = ROWS, last: float = LAST) -> None:
         self.levels, self.mover, self.rows, self.last = list(levels), BallMover(levels[0].cone), rows, last
         self.rng = np.random.default_rng(0)
+        self.mover.sharper()  # turns are few
 
     def run(self, budget: Budget, *, once: float | None = None) -> None:
         """Turns until no level gains any more, and none by the rows of its neighbours; or with the time, where a turn
@@ -288,8 +289,7 @@ class Together(Generic[Aim]):
             return out
 
         E, every = np.array([level.cone.E for level in levels])[owner], np.arange(len(owner))
-        first, second = np.nonzero(levels[0].cone.compared)
-        barrier = Barrier(self.mover, first, second, E[:, None])
+        barrier = Barrier(self.mover, E[:, None])
         inside = [repaired(level.cone, bases, loose=True) for level, bases in zip(levels, begun, strict=True)]
         costs = slopes(np.concatenate(begun), every)
         found = self.mover.solved(barrier, np.concatenate(inside), costs, slopes, every, budget, self.last)

@@ -21,21 +21,20 @@ import numpy as np
 
 from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.cone import SETTLED, Cap, RatioCone, repaired
+from sfumato.optimise.cone import Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK, LEAST
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.balls import SharedRadius
 from sfumato.uncertainty.power_tilting import kappa
 
-COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
-NEWTON_STEPS = 70  # of Newton's method, about 35 are needed
+COLD, HEATING = 5.0, 8.0  # weight of the aim against the barrier: first, when rows are in the middle, and its growth
+HOT, HOTTEST = 3e3, 1e6  # the last weight for each pair, which costs its inverse; and for all of them, in a calm search
+NEWTON_STEPS = 70  # of Newton's method, about 45 are needed
 STEP, SQUARED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
-NEARER = 0.05  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
+NEARER = 0.2  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
 MINOR = 0.1  # weight of the logarithms of a row's numbers, and of a cap: they are many, and what they cost stays
-PAIRS = 30  # of secrets that a row is solved under at once; more join as they are violated
-PAIR_ROUNDS = 3  # of solving, for rows with more pairs than that
 GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values it bounds, in units of a row
 LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
 
@@ -69,26 +68,23 @@ class State:
 
 
 class Barrier:
-    """The barrier of given rows, each with its own pairs of secrets."""
+    """The barrier of given rows under all pairs of secrets: under a few, rows come to break the others, and repairing
+    that leaves nothing of them."""
 
-    def __init__(self, mover: BallMover, s1: Ints, s2: Ints, E: Floats) -> None:
-        self.e, self.s1, self.s2, self.E = mover, s1, s2, E  # pairs [y, k], or [k] of all rows; e^ε of each row [y, 1]
-        self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] or [k, u] → coordinate
+    def __init__(self, mover: BallMover, E: Floats) -> None:
+        self.e, self.E = mover, E  # e^ε of each row [y, 1]
+        self.s1, self.s2 = s1, s2 = np.nonzero(mover.cone.compared)
+        self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [k, u] → coordinate
         self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 where a cell fills the place of none
         self.share = mover.share[s1], mover.share[s2]
 
     def where(self, rows: Bools | Ints) -> Barrier:
-        pairs = (self.s1, self.s2) if self.s1.ndim == 1 else (self.s1[rows], self.s2[rows])
-        return Barrier(self.e, *pairs, self.E[rows])
-
-    def taken(self, v: Floats, at: Ints) -> Floats:
-        """The numbers of a secret's cells [y, k, u]."""
-        return np.asarray(v.take(at, 1) if at.ndim == 2 else v[np.arange(len(v))[:, None, None], at])
+        return Barrier(self.e, self.E[rows])
 
     def lengths(self, x: State) -> tuple[Floats, Floats, Floats, Floats]:
         """μ − v₁ and v₂ − m [y, k, u], 1 where there is no cell, and the terms of L₁ and L₂."""
-        a = np.where(self.p1 > 0, x.mu[:, :, None] - self.taken(x.v, self.at1), 1.0)
-        d = np.where(self.p2 > 0, self.taken(x.v, self.at2) - x.m[:, :, None], 1.0)
+        a = np.where(self.p1 > 0, x.mu[:, :, None] - x.v[:, self.at1], 1.0)
+        d = np.where(self.p2 > 0, x.v[:, self.at2] - x.m[:, :, None], 1.0)
         with np.errstate(invalid="ignore"):
             return a, d, self.p1 * a**self.e.kappa, self.p2 * d**self.e.kappa
 
@@ -120,27 +116,49 @@ class Barrier:
         Of a pair only r₁·v, r₂·v (slopes of the L) and T₁·v, T₂·v (their curvature, tied to μ and m) enter: with (μ, m)
         eliminated a pair adds a form of rank 4 to a diagonal, and the system is as large as the row.
         """
-        (y, n), K, each = x.v.shape, x.mu.shape[1], np.arange(x.v.shape[1])
         spend(STEP)
-        spend(1, y * (SQUARED * n**2 + PAIRED * K))
+        spend(1, len(x.v) * (SQUARED * x.v.shape[1] ** 2 + PAIRED * len(self.s1)))
         vectors, form, pull = self._forms(x)
-        Z, first, pair = np.zeros((y, K, 4, n)), np.zeros((y, K, 2, n)), np.arange(K)[:, None]
-        for out, i, vector in zip((Z, Z, Z, Z, first, first), (0, 1, 2, 3, 0, 1), vectors, strict=True):
-            out[np.arange(y)[:, None, None], pair, i, self.at2 if i % 2 else self.at1] = vector
         solved, small, slant = _eliminated(form, pull)
-        flat = Z.reshape(y, 4 * K, n)
-        hessian = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape))
-        hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + MINOR / x.v**2
-        own = heat[:, None] * costs + MINOR / x.v + first.sum((1, 2))
+        each, n = np.arange(x.v.shape[1]), x.v.shape[1]
+        hessian, (r1, r2, t1, t2, first, second) = self._squares(vectors, small), vectors
+        c1, c2, d1, d2 = np.moveaxis(slant[..., None], 2, 0)
+        hessian[:, each, each] += self._gathered(t1, t2) + MINOR / x.v**2
+        own = heat[:, None] * costs + MINOR / x.v + self._gathered(first, second)
         if self.e.cap is not None:
             slope, curve = self.e.cap.push(x.v)
             own, hessian = own + MINOR / n * slope, hessian + MINOR / n * curve
         hessian[:, each, each] += REPAIRED * hessian[:, each, each] + LEAST  # so that it can be inverted
-        dv = self._solved(hessian, own + np.einsum("yan,ya->yn", flat, slant.reshape(y, 4 * K)))
-        along = np.einsum("yan,yn->ya", flat, dv).reshape(y, K, 1, 4)
-        moved = solved[..., 4] - (solved[..., :4] * along).sum(3)
+        dv = self._solved(hessian, own + self._gathered(c1 * r1 + d1 * t1, c2 * r2 + d2 * t2))
+        one, two = dv[:, self.at1], dv[:, self.at2]
+        along = np.stack([(r1 * one).sum(2), (r2 * two).sum(2), (t1 * one).sum(2), (t2 * two).sum(2)], -1)
+        moved = solved[..., 4] - (solved[..., :4] * along[:, :, None]).sum(3)
         step = np.concatenate([dv, moved[..., 0], moved[..., 1]], 1)
         return step, (own * dv).sum(1) + (pull * moved).sum((1, 2))
+
+    def _tabled(self, of: Floats) -> Floats:
+        """What is known of pairs [y, k, …] as [y, s₁, s₂, …]."""
+        out = np.zeros((len(of), len(self.e.mass), len(self.e.mass), *of.shape[2:]))
+        out[:, self.s1, self.s2] = of
+        return out
+
+    def _gathered(self, first: Floats, second: Floats) -> Floats:
+        """Sums over pairs of what they add to the numbers of their first and of their second secret [y, i]."""
+        both = self._tabled(first).sum(2) + self._tabled(second).sum(1)
+        return self.e.shown(both.reshape(len(both), -1), 1)
+
+    def _squares(self, vectors: tuple[Floats, ...], small: Floats) -> Floats:
+        """The forms of all pairs as one form in the numbers of a row [y, i, i], block by block: a pair has two."""
+        (y, _, U), S = vectors[0].shape, len(self.e.mass)
+        one, two = (self._tabled(np.stack(vectors[i:4:2], 2)) for i in (0, 1))  # r and T [y, s₁, s₂, 2, u]
+        weights = self._tabled(small)
+        out = np.matmul(one.swapaxes(3, 4), np.matmul(weights[..., ::2, 1::2], two)).transpose(0, 1, 3, 2, 4)
+        out = out + out.transpose(0, 3, 4, 1, 2)  # [y, s, u, s', u']
+        for side, own in ((one, weights[..., ::2, ::2]), (two.swapaxes(1, 2), weights.swapaxes(1, 2)[..., 1::2, 1::2])):
+            turned = np.matmul(own, side).reshape(y, S, 2 * S, U)
+            of = np.matmul(side.reshape(y, S, 2 * S, U).swapaxes(2, 3), turned)
+            out[:, np.arange(S), :, np.arange(S)] += of.swapaxes(0, 1)
+        return self.e.shown(self.e.shown(out.reshape(y, S * U, S * U), 1), 2)
 
     def _forms(self, x: State) -> tuple[tuple[Floats, ...], Floats, Floats]:
         """Of every pair the vectors r₁, r₂, T₁, T₂ and the slopes by v₁, v₂ [y, k, u], the form in (r₁·v, r₂·v, μ, m),
@@ -207,6 +225,7 @@ class BallMover:
         self.kinds = 1 if self.kappa > 0 else 2
         self.budget = within.budget  # T(B)
         self.cap = None if cone.cap is None or len(cone.cap.numbers) < 2 else Capped(cone.cap, len(self.p))
+        self.hot = HOT * float(np.count_nonzero(cone.compared))
         self._layout(cone)
 
     def _layout(self, cone: RatioCone) -> None:
@@ -228,6 +247,18 @@ class BallMover:
         names, mass = (np.take_along_axis(x, order, 1) for x in (names, mass))
         own = np.where(names >= 0, names, len(self.p)).min(1, keepdims=True)
         self.cells, self.mass = np.where(names >= 0, names, own), np.where(names >= 0, mass, 0.0)
+        own = np.flatnonzero(names >= 0)
+        self.order = own[np.argsort(self.cells.ravel()[own], kind="stable")]  # places of cells, by their coordinates
+        self.starts = np.searchsorted(self.cells.ravel()[self.order], np.arange(len(self.p)))
+
+    def sharper(self) -> None:
+        """Rows come nearer to the boundary from now on."""
+        self.hot = min(HEATING * self.hot, HOTTEST)
+
+    def shown(self, cells: Floats, axis: int) -> Floats:
+        """Sums over the cells of secrets that show the same number, one in most cases, along an axis."""
+        out = cells.take(self.order, axis)
+        return np.asarray(out if len(self.order) == len(self.p) else np.add.reduceat(out, self.starts, axis))
 
     def phi(
         self, l1: Floats, l2: Floats, share: tuple[Floats, Floats], E: Floats
@@ -254,27 +285,14 @@ class BallMover:
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """The maximisers, private under the pairs of secrets that matter to them; the others are left to the repair."""
-        out, first = [np.zeros((0, len(self.p)))], np.nonzero(self.cone.compared)[0]
-        step = max(1, BLOCK // (len(self.p) + 2 * min(len(first), PAIRS)) ** 2)
+        out = [np.zeros((0, len(self.p)))]
+        step = max(1, BLOCK // max(8 * self.mass.size**2 // len(self.mass), self.mass.size**2))
         for at in np.split(np.arange(len(starts)), range(step, len(starts), step)):
             if not budget.over:
-                out.append(self._moved(slopes, starts[at], at, budget))
+                barrier = Barrier(self, np.full((len(at), 1), self.cone.E))
+                inside = repaired(self.cone, starts[at], loose=True)
+                out.append(self.solved(barrier, inside, slopes(starts[at], at), slopes, at, budget))
         return np.concatenate(out)
-
-    def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
-        v, costs, E = repaired(self.cone, starts, loose=True), slopes(starts, at), np.full((len(at), 1), self.cone.E)
-        first, second = np.nonzero(self.cone.compared)
-        if len(first) <= PAIRS:
-            return self.solved(Barrier(self, first, second, E), v, costs, slopes, at, budget)
-        S, score = len(self.cone.secrets), np.full((len(v), *self.cone.compared.shape), -np.inf)
-        for _ in range(PAIR_ROUNDS):
-            np.maximum(score, self.cone.screened(v), out=score)
-            best = np.argpartition(-score.reshape(len(v), -1), PAIRS, axis=1)[:, :PAIRS]
-            v = repaired(self.cone, v)
-            v = self.solved(Barrier(self, best // S, best % S, E), v, costs, slopes, at, budget)
-            if budget.over or not self.cone.cuts(v, loose=True, room=-SETTLED).excess.size:
-                break
-        return v
 
     @np.errstate(over="ignore", invalid="ignore")  # a step that overflows is not taken
     def solved(
@@ -283,16 +301,16 @@ class BallMover:
         """Newton's method from inside; once the row is nearly there its tangent is taken anew, which cannot lose.
         It ends with a share `most` of the rows left: they are private too, and the last take longest."""
         x, heat = self._inside(barrier, v), np.full(len(v), COLD)
-        out, live, costs = x.v.copy(), np.arange(len(v)), costs.copy()
+        out, live, costs, hot = x.v.copy(), np.arange(len(v)), costs.copy(), self.hot
         for _ in range(NEWTON_STEPS):
             step, decrement = barrier.newton(x, costs[live], heat[live])
             x, t = _searched(barrier, x, step, decrement, costs[live], heat[live])
             out[live] = x.v
             ready = (decrement < DECREMENT) | (t == 0)
-            done = ready & (heat[live] >= HOT)
+            done = ready & (heat[live] >= hot)
             warm = live[ready & ~done]
             heat[warm] *= HEATING
-            again = warm[heat[warm] ** 2 > COLD * HOT]  # half of the way by its logarithm
+            again = warm[heat[warm] ** 2 > COLD * hot]  # half of the way by its logarithm
             if len(again):
                 costs[again] = slopes(out[again], at[again])
             if np.count_nonzero(~done) <= most * len(v) or budget.over:
@@ -315,8 +333,8 @@ class BallMover:
         return x
 
     def _multipliers(self, barrier: Barrier, v: Floats) -> tuple[State, Bools]:
-        top = np.where(barrier.p1 > 0, barrier.taken(v, barrier.at1), -np.inf).max(2)
-        low = np.where(barrier.p2 > 0, barrier.taken(v, barrier.at2), np.inf).min(2)
+        top = np.where(barrier.p1 > 0, v[:, barrier.at1], -np.inf).max(2)
+        low = np.where(barrier.p2 > 0, v[:, barrier.at2], np.inf).min(2)
         best, mu, m = np.full(top.shape, -np.inf), top, low
         for above, lean in itertools.product(GRID, LEANS):
             x = State(v, top + above, low - above * lean)

@@ -136,7 +136,7 @@ def proximal(rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: 
     """min w·y + r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j."""
     k, n = rows.shape
     spend(100 + 2.4 * k)
-    spend(1, 0.6 * k * n**2 + 5 * n**3)
+    spend(1, 8 * k * n**2 + 20 * n**3)
     programme, (row, column) = ConicProgramme(n + 1), np.indices((k, n + 1))
     entries = np.hstack([rows * weight, np.ones((k, 1))])
     programme.nonnegative(row.ravel(), column.ravel(), entries.ravel(), -gains)

@@ -189,6 +189,11 @@ class Mixture:
             np.append(old, new) for old, new in ((self.worth, worth), (self.spends, spends), (self.weights, none))
         )
 
+    def ask(self, mean: Floats) -> None:
+        """More numbers of every point, 0 for those there are, with this mean; where nothing is spent."""
+        self.lp.equal(np.zeros((len(mean), len(self.worth))), mean)
+        self.mean, self.points = np.append(self.mean, mean), np.pad(self.points, ((0, 0), (0, len(mean))))
+
     def forget(self, most: int, prices: Floats, firm: int = 0) -> None:
         """Keep so many points at most: those in use, the first few, and those that fall least short of the prices."""
         if len(self.worth) <= most:

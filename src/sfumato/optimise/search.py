@@ -189,6 +189,9 @@ class CutMover:
             live = live[np.unique(cuts.y[bad])]
         return x[done]
 
+    def sharper(self) -> None:
+        """Cuts are followed to the end as it is."""
+
     def _best(self, cost: Floats, basis: HighsBasis | None, first: bool) -> Floats | None:
         self.lp.cost(cost)
         if basis is not None:
@@ -219,8 +222,9 @@ class CutMover:
 
 
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
-FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
-FIRST = 12  # rows that its first turn begins from, before it is known what a row costs
+FEWEST = 48  # rows that a turn begins from, if there is time: in small tables most are strangers
+SMALL = 16  # numbers in a row up to which these cost next to nothing: a turn takes as long as its calls
+FIRST = 4  # rows that its first turn begins from, before it is known what a row costs
 CALM = 6  # turns of each move that must gain something together, and have room in the time as far as can be foretold
 GAIN = 1e-4  # of the value: less does not count over all these turns
 
@@ -258,13 +262,16 @@ class Tangents:
 
     def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
         self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
-        self.rng, self.pace = np.random.default_rng(0), 0.0  # seconds for a row
+        self.rng, self.pace, self.reached = np.random.default_rng(0), 0.0, -np.inf  # seconds for a row; value before
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = budget.left / (CALM * self.pace) if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
-        bases = bases_of(some, self.cone.coordinates.p, self.rng, FEWEST if self.pace else FIRST)
-        started = budget.clock()
+        p = self.cone.coordinates.p
+        bases = bases_of(some, p, self.rng, FEWEST if len(p) <= SMALL else int(min(FEWEST, most)))
+        if self.master.value - self.reached <= GAIN / CALM * abs(self.master.value):
+            self.mover.sharper()
+        started, self.reached = budget.clock(), self.master.value
         found = self.mover.rows(lambda v, _: self.master.slopes(v), bases if self.given is None else self.given, budget)
         self.pace = (budget.clock() - started) / max(len(found), 1)
         return private_with_complements(self.cone, found) if len(found) else found
@@ -286,8 +293,8 @@ def improve(
     """
     trials, value = [_Trial(move) for move in moves], master.solve()
     budget.tell("rows", value)
-    while (live := [x for x in trials if x.calm < calm]) and not budget.over:
-        trial = min(live, key=lambda x: x.spent * (1 + x.calm))
+    while any(x.calm < calm for x in trials) and not budget.over:  # calm ones too: what others gain moves the prices
+        trial = min(trials, key=lambda x: x.spent * (1 + x.calm))
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):

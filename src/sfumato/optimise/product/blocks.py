@@ -292,23 +292,29 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
 
 
 LEVELS = 25  # τ of a group's first columns; the mean that it comes to have joins them
-ROUND_GAIN = 2e-5  # of the value: a round that gains less is the last
+ROUND_GAIN = 2e-5  # of the value: a round that gains less opens groups, and is the last where none pays
+OPENED, MOST_ROUNDS = 6, 40  # groups at a time, and rounds at most
 
 
 class Groups:
-    """A group for each block that a layout has of the dominating secret, the head."""
+    """A group for each block that a layout has of the dominating secret, the head, and for others that pay."""
 
     def __init__(self, families: Families, seed: Arrangement) -> None:
         self.of, self.p, self.seed, (S, U) = families, families.p, seed, families.p.shape
         self.head = int(np.argmax([np.ptp(x.start() @ row) for x, row in zip(families.blocks, self.p, strict=True)]))
         blocks, self.others = seed.heights[self.head], [s for s in range(S) if s != self.head]
-        self.heads = blocks[np.unique(blocks.round(9), axis=0, return_index=True)[1]]
-        self.pool = Mixture(np.repeat([1.0, 0.0], [S * U, len(self.heads) * S]), accuracy=REPAIRED)
+        self.heads, self.tau = np.zeros((0, U)), np.geomspace(1.0, 1.0 / families.low, LEVELS)
+        self.pool = Mixture(np.ones(S * U), accuracy=REPAIRED)
         self.owner: Ints = np.zeros((0, 2), int)  # secret and group of each column
-        for k in range(len(self.heads)):
-            self._level(k, np.geomspace(1.0, 1.0 / families.low, LEVELS))
+        self._open(blocks[np.unique(blocks.round(9), axis=0, return_index=True)[1]])
+
+    def _open(self, heads: Floats) -> None:
+        first, self.heads = len(self.heads), np.concatenate([self.heads, heads])
+        self.pool.ask(np.zeros(len(heads) * len(self.p)))
+        for k in range(first, len(self.heads)):
+            self._level(k, self.tau)
             for s in self.others:
-                self._offer(s, k, np.concatenate([families.blocks[s].ends, seed.heights[s]]))
+                self._offer(s, k, np.concatenate([self.of.blocks[s].ends, self.seed.heights[s]]))
 
     def _level(self, k: int, tau: Floats) -> None:
         self._offer(self.head, k, np.tile(self.heads[k], (len(tau), 1)), tau)
@@ -326,12 +332,17 @@ class Groups:
     def best(self, budget: Budget) -> Arrangement:
         """Blocks by price until nothing gains; then the groups side by side, each levelled by itself."""
         value = -np.inf
-        while (found := self.pool.lp.solve(PRIMAL, budget)).optimal:
+        for _ in range(MOST_ROUNDS):
+            if not (found := self.pool.lp.solve(PRIMAL, budget)).optimal:
+                break
             self.pool.weights, gained, value = found.x, found.value - value, found.value
-            if budget.over or gained <= ROUND_GAIN * abs(value):
+            still = gained <= ROUND_GAIN * abs(value)
+            more = self._paying(found.row_dual) if still else self.heads[:0]
+            if budget.over or (still and not len(more)):
                 break
             for k in range(len(self.heads)):
                 self._priced(k, found.row_dual)
+            self._open(more)
         groups = [self._group(k) for k in range(len(self.heads))]
         parts = [level(x, self.p) for x in groups if x.total > 1e-10]
         return self.seed if not parts else Arrangement(
@@ -350,6 +361,18 @@ class Groups:
             y = dual[s * U : (s + 1) * U] + links[self.head] * self.p[s]
             share = self.of.shares[s]
             self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, ROUND_GAIN))
+
+    def _paying(self, dual: Floats) -> Floats:
+        """Blocks of the head that would pay as groups, the other secrets having what is best at each level τ."""
+        worth, slopes = self.tau[:, None], 1.0 + np.log(self.tau)
+        for s in [*self.others, self.head]:
+            family, y, share = self.of.blocks[s], dual[s * self.p.shape[1] :][: self.p.shape[1]], self.of.shares[s]
+            blocks = np.unique(np.concatenate([family.best(y / share + c * family.q, OPENED) for c in slopes]), axis=0)
+            reduced = xlogx(blocks) @ self.p[s] - blocks @ y - slopes[:, None] * (blocks @ self.p[s])
+            worth = worth + (reduced if s == self.head else reduced.max(1, keepdims=True))
+        new = np.abs(blocks[:, None] - self.heads).max(2).min(1) > REPAIRED
+        order = np.argsort(-np.where(new, worth.min(0), -np.inf))[:OPENED]
+        return np.asarray(blocks[order[(new & (worth.min(0) > ROUND_GAIN))[order]]])
 
     def _group(self, k: int) -> Arrangement:
         """What is in use of a group, its lengths those of the head."""
