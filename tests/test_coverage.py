@@ -180,7 +180,7 @@ def test_given_labels_are_the_alphabet_whatever_occurs():
     assert caught.p_secret.tolist() == pytest.approx([2 / 3, 1 / 3])
     with pytest.raises(sf.InputError, match="neither bins= nor rare="):
         sf.tabulate(rows, "s", "u", labels={"u": [1, 2]}, rare={"u": 2})
-    with pytest.raises(sf.InputError, match="labels names 'v'"):
+    with pytest.raises(sf.InputError, match="'v' is not a secret or useful column, yet labels names it"):
         sf.tabulate(rows, "s", "u", labels={"v": [1]})
 
 

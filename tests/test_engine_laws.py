@@ -170,7 +170,7 @@ def test_a_layout_that_fails_leaves_a_closed_form_and_a_note(monkeypatch):
     def broken(*args, **options):
         raise IndexError("nothing there")
 
-    monkeypatch.setattr("sfumato.designers.robust.widest", broken)
+    monkeypatch.setattr("sfumato.optimise.informative.widest", broken)
     monkeypatch.setattr("sfumato.designers.robust.listable", lambda *args: False)
     made = kept(random_counts(1301)[0], 3.0, time_limit=0.5)
     assert made.value > 0.0 and any("left out" in note and "nothing there" in note for note in made.notes)
@@ -182,7 +182,7 @@ def test_groups_without_an_answer_leave_the_layout_that_they_began_with(monkeypa
     seed = two_level(families, FREE, rough=True)
     groups = Groups(families, seed)
     solve = groups.pool.lp.solve
-    monkeypatch.setattr(groups.pool.lp, "solve", lambda strategy: replace(solve(strategy), optimal=False))
+    monkeypatch.setattr(groups.pool.lp, "solve", lambda *asked: replace(solve(*asked), optimal=False))
     assert groups.best(FREE) is seed
     assert Groups(families, seed).best(FREE).value(joint.p) > seed.value(joint.p)
 

@@ -13,7 +13,7 @@ from tests import forging
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.certificate import proved
+from sfumato.certification.proving import proved
 from sfumato.cli import cli
 from sfumato.errors import ClaimError, FileFormatError, InputError, SfumatoError
 from sfumato.mechanism import Cells, Claim, Layout, Mechanism, Table, Unary

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
@@ -16,6 +15,7 @@ from sfumato.designers.aiming import CLOSED, seconds_of
 from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, along, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import srr
 from sfumato.errors import InputError, SfumatoError
+from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.mechanism.subset_laws import incidence
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
@@ -113,7 +113,7 @@ class Estimated:
     def beside(aim: Goal) -> Goal:
         """An aim with a little weight on the whole table."""
         little = TABLE_BESIDE * float(aim.cost.diagonal().mean())
-        return Goal(aim.coordinates, aim.cost + little * sparse.eye_array(len(aim.p)))
+        return Goal(aim.coordinates, aim.cost + little * scipy.sparse.eye_array(len(aim.p)))
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 

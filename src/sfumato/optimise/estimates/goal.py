@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
+from sfumato.libraries import scipy
 from sfumato.mechanism import Cells, Law, Unary
 from sfumato.optimise.arrays import DUST, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
@@ -25,7 +25,7 @@ class Goal:
     """min tr(C J⁻¹) − pᵀCp over the coordinates with mass: the mean square error of what is asked for, times n."""
 
     coordinates: Coordinates
-    cost: Floats | sparse.csr_array  # C[i, i] over the coordinates with mass
+    cost: Floats | scipy.sparse.csr_array  # C[i, i] over the coordinates with mass
 
     @property
     def seen(self) -> Bools:
@@ -132,14 +132,14 @@ def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
     return Goal(first.coordinates, _sum(parts) if parts else first.cost)
 
 
-def _mean_square(code: Ints) -> sparse.csr_array:
+def _mean_square(code: Ints) -> scipy.sparse.csr_array:
     """C of the mean square error of the sums over cells of one code."""
     found, place = np.unique(code, return_inverse=True)
-    sums = sparse.csr_array((np.ones(len(code)), (place, np.arange(len(code)))), shape=(len(found), len(code)))
+    sums = scipy.sparse.csr_array((np.ones(len(code)), (place, np.arange(len(code)))), shape=(len(found), len(code)))
     return (sums.T @ sums / len(found)).tocsr()
 
 
-def _sum(parts: Sequence[Floats | sparse.csr_array]) -> Floats | sparse.csr_array:
+def _sum(parts: Sequence[Floats | scipy.sparse.csr_array]) -> Floats | scipy.sparse.csr_array:
     return reduce(operator.add, parts)
 
 
