@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.optimise.arrays import EMPTY, REPAIRED, Bools, Floats, Ints
-from sfumato.optimise.budget import Budget, spend
+from sfumato.optimise.budget import NUMBER, Budget, spend
 from sfumato.optimise.cone import Cap, RatioCone, repaired
 from sfumato.tolerances import BLOCK, LEAST
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
@@ -29,7 +29,7 @@ from sfumato.uncertainty.power_tilting import kappa
 
 COLD, HEATING = 5.0, 8.0  # weight of the aim against the barrier: first, when rows are in the middle, and its growth
 HOT, HOTTEST = 3e3, 1e6  # the last weight for each pair, which costs its inverse; and for all of them, in a calm search
-NEWTON_STEPS = 70  # of Newton's method, about 45 are needed
+NEWTON_STEPS, NEEDED = 70, 45  # of Newton's method at most, and about
 STEP, SQUARED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
@@ -225,7 +225,9 @@ class BallMover:
         self.kinds = 1 if self.kappa > 0 else 2
         self.budget = within.budget  # T(B)
         self.cap = None if cone.cap is None or len(cone.cap.numbers) < 2 else Capped(cone.cap, len(self.p))
-        self.hot = HOT * float(np.count_nonzero(cone.compared))
+        pairs = float(np.count_nonzero(cone.compared))
+        self.hot = HOT * pairs
+        self.pace = NEEDED * NUMBER * (SQUARED * len(self.p) ** 2 + PAIRED * pairs)  # seconds that one row more takes
         self._layout(cone)
 
     def _layout(self, cone: RatioCone) -> None:

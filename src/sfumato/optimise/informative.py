@@ -180,7 +180,7 @@ class Chain:
         joint, (S, U) = self.within.joint, self.within.joint.shape
         known = self.coordinates.full(self.master.points).reshape(-1, S, U)[:, self.seen]
         smaller = Joint.from_probabilities(joint.p[self.seen], n=joint.n)
-        found = self._below(smaller, [known.reshape(len(known), -1)])
+        found = self._below(smaller, [known.reshape(len(known), -1)], 1.0 - FEW)  # all but the answer
         out = np.ones((len(found), S, U))
         out[:, self.seen] = found.reshape(len(found), -1, U)
         x = self.coordinates.taken(out.reshape(len(out), -1))

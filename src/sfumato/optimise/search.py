@@ -160,9 +160,15 @@ class CutMover:
         for option in ("simplex_dual_edge_weight_strategy", "simplex_primal_edge_weight_strategy"):
             self.lp.option(option, DEVEX)
         self.lp.add(cone.coordinates.p[None], np.ones(1), np.ones(1))
-        self.age = np.zeros(1)
+        self.age, self.pace = np.zeros(1), LEAST  # seconds that a row took
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
+        started = budget.clock()
+        found = self._rounds(slopes, starts, budget)
+        self.pace = max((budget.clock() - started) / max(len(found), 1), LEAST)
+        return found
+
+    def _rounds(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """Rounds of solves, each followed by one call of the oracle for the rows that are still outside."""
         self._forget()
         if len(self.age) == 1:
@@ -223,8 +229,6 @@ class CutMover:
 
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
 FEWEST = 48  # rows that a turn begins from, if there is time: in small tables most are strangers
-SMALL = 16  # numbers in a row up to which these cost next to nothing: a turn takes as long as its calls
-FIRST = 4  # rows that its first turn begins from, before it is known what a row costs
 CALM = 6  # turns of each move that must gain something together, and have room in the time as far as can be foretold
 GAIN = 1e-4  # of the value: less does not count over all these turns
 
@@ -262,18 +266,16 @@ class Tangents:
 
     def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
         self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
-        self.rng, self.pace, self.reached = np.random.default_rng(0), 0.0, -np.inf  # seconds for a row; value before
+        self.rng, self.reached = np.random.default_rng(0), -np.inf  # the value before
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
-        most = budget.left / (CALM * self.pace) if self.pace else FIRST
+        most = budget.left / (CALM * self.mover.pace)
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: int(most) + 1]]
-        p = self.cone.coordinates.p
-        bases = bases_of(some, p, self.rng, FEWEST if len(p) <= SMALL else int(min(FEWEST, most)))
+        bases = bases_of(some, self.cone.coordinates.p, self.rng, int(min(FEWEST, most)))
         if self.master.value - self.reached <= GAIN / CALM * abs(self.master.value):
             self.mover.sharper()
-        started, self.reached = budget.clock(), self.master.value
+        self.reached = self.master.value
         found = self.mover.rows(lambda v, _: self.master.slopes(v), bases if self.given is None else self.given, budget)
-        self.pace = (budget.clock() - started) / max(len(found), 1)
         return private_with_complements(self.cone, found) if len(found) else found
 
 
