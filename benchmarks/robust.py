@@ -88,7 +88,7 @@ def limited(limits: list[float]) -> Iterator[str]:
         rng = np.random.default_rng(0)
         counts = rng.multinomial(n, rng.dirichlet(np.full(secrets * useful, 0.5))).reshape(secrets, useful)
         joint = sf.Joint.from_counts(counts)
-        ball = sf.ChiSquareBall(joint) if order == 2 else sf.RenyiBall(joint, alpha=order)
+        ball = sf.ChiSquareBall(joint) if order == 2 else sf.RenyiBall(joint, alpha=order, confidence=0.95)
         wall, cpu = time.perf_counter(), time.process_time()
         try:
             design = sf.design(ball, 1.0, method, time_limit=seconds)

@@ -193,7 +193,7 @@ def _pairs(
         if done >= LOOKED_AT and flat[some[0]] <= target:
             return best.or_worse(Attained(float(flat[some[0]]), best.where))
         at = np.unravel_index(some, bounds.shape)
-        proved = np.minimum(flat[some], within.pairs(*sides(*at)))
+        proved = np.minimum(flat[some], within.pairs(*sides(*at), ratio()))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best, done = best.or_worse(Attained(float(proved[i]), where)), done + len(some)
