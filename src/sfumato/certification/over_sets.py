@@ -67,8 +67,9 @@ class SetBounds(ABC, Generic[S]):
         """Bounds of the greatest (or least) mean of each row of a side, over the set."""
 
     @abstractmethod
-    def pairs(self, first: S, second: S) -> Floats:
-        """Bounds of the worst ratio of each pair of rows, over the set."""
+    def pairs(self, first: S, second: S, enough: float = 1.0) -> Floats:
+        """Bounds of the worst ratio of each pair of rows, over the set; below the worst of all, or what is `enough`, they
+        need not be close."""
 
     def masses(self) -> Range:
         """Bounds of the least and the greatest P(u|s), as means of a row that is 1 on u and 0 elsewhere."""
@@ -234,7 +235,7 @@ class RangeBounds(SetBounds[tuple["Ints", Range]]):
         ends = self.within.ranges_of(v[1 if greatest else 0], s)
         return ends[1] * (1 + SLIP) if greatest else ends[0] * (1 - SLIP)
 
-    def pairs(self, first: tuple[Ints, Range], second: tuple[Ints, Range]) -> Floats:
+    def pairs(self, first: tuple[Ints, Range], second: tuple[Ints, Range], enough: float = 1.0) -> Floats:
         """Nothing is known of pairs."""
         return np.full(len(first[0]), np.inf)
 
@@ -278,7 +279,7 @@ class VertexBounds(SetBounds[tuple[Range, Range]]):
                 return np.asarray(np.where(d[1] > 0, _up0(n[1] / d[0]), 0.0).max(-1))
             return np.asarray(np.where(d[1] > 0, down(n[0] / d[1]), np.inf).min(-1))
 
-    def pairs(self, first: tuple[Range, Range], second: tuple[Range, Range]) -> Floats:
+    def pairs(self, first: tuple[Range, Range], second: tuple[Range, Range], enough: float = 1.0) -> Floats:
         return segment_bound(*first, *second)
 
 

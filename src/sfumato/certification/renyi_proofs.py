@@ -24,6 +24,7 @@ from sfumato.certification.outward import down, down_any, exp_range, log_near, r
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
 from sfumato.tolerances import ALIKE, LEAST, UNIT
+from sfumato.uncertainty.sets import Pairs
 
 EXPLODING = 2.0**-14  # of an order from 1
 UNITS = 8 * UNIT  # rounding of a few operations, relative
@@ -40,11 +41,11 @@ class Splits:
 
 
 SPLITS = Splits()
-ABOVE = (0.0, 32), (1e-11, 80), (ALIKE, 80), (1e-6, 80)  # the worst ratio, relative: where pairs are looked at anew,
-# and by how many golden sections of the range below: 80 know its end to 1e-15, 32 are enough for pairs with some room
+ABOVE = (1e-11, ALIKE, 1e-6)  # what floats find, relative: where pairs are looked at anew
 UNPROVED = 1e100  # ratios from here on are not
 TURNS = 3  # of both points
 NEAREST, FARTHEST = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
+SECTIONS, FEW_SECTIONS = 80, 32  # golden ones of that range: its end is then known to 1e-15, or as pairs with room need
 
 
 def summit(f: Callable[[Floats], Floats], low: Floats, high: Floats, sections: int) -> Floats:
@@ -89,24 +90,39 @@ class RenyiBounds(BallBounds):
             order, b = Decimal(alpha), Decimal(radius)
             return cls.of(joint, alpha, b if alpha == 1 else abs(((order - 1) / order * b).exp() - 1))
 
-    def pairs(self, first: Side, second: Side, enough: float = 0.0) -> Floats:
+    def pairs(self, first: Side, second: Side, enough: float = 1.0) -> Floats:
+        """Most pairs are far from the worst, and one step towards their worst split says where that is `enough`."""
+        if self.alpha < 0.5:
+            return self._pairs_on_a_grid(first, second)
+        proved = np.full(len(first.ps[0]), np.inf)
+        self._from(first, second, self.suggested(first, second, close=math.inf), np.full(proved.shape, enough), proved)
+        if (i := np.flatnonzero(np.isinf(proved))).size:
+                        proved[i] = self._closely(first.at(i), second.at(i), enough)
+        return proved
+
+    def _closely(self, first: Side, second: Side, enough: float) -> Floats:
         """From the dual points of the worst split that floats find, and where these prove less than floats find for the
         worst of all pairs, from points moved in turn: at an end of the split, or beside values without mass, a side's
         own ball does not say where its point proves most, and near α = ½ that moves with the ratio."""
-        if self.alpha < 0.5:
-            return self._pairs_on_a_grid(first, second)
         found = self.suggested(first, second)
-        mu = np.maximum(np.nan_to_num(found.mu), first.v[1].max(-1))
-        m = np.minimum(np.nan_to_num(found.m), second.v[0].min(-1))
         finite = found.ratio < UNPROVED
         goal = np.where(finite, found.ratio.max(initial=enough, where=finite), found.ratio)
-        proved = np.where(self._left(first, second, mu, m, goal) >= 0, goal, np.inf)
-        for step, sections in ABOVE:
-            self._move(first, second, (mu, m), np.where(finite, goal * (1 + step), np.inf), proved, sections)
-            if not step and (i := np.flatnonzero(np.isinf(proved))).size:
-                one, two = first.at(i), second.at(i)
-                proved[i] = raised(goal[i], lambda z: (self._left(one, two, mu[i], m[i], z) >= 0, z))
+        proved = np.full(goal.shape, np.inf)
+        mu, m = self._from(first, second, found, goal, proved)
+        if (i := np.flatnonzero(np.isinf(proved))).size:
+            one, two = first.at(i), second.at(i)
+            proved[i] = raised(goal[i], lambda z: (self._left(one, two, mu[i], m[i], z) >= 0, z))
+        for step in ABOVE:
+            self._move(first, second, (mu, m), np.where(finite, goal * (1 + step), np.inf), proved, SECTIONS)
         return proved
+
+    def _from(self, first: Side, second: Side, found: Pairs, goal: Floats, proved: Floats) -> tuple[Floats, Floats]:
+        """Prove these goals, where they can be, from the points of a suggestion as they are, and moved; the points."""
+        mu = np.maximum(np.nan_to_num(found.mu), first.v[1].max(-1))
+        m = np.minimum(np.nan_to_num(found.m), second.v[0].min(-1))
+        proved[:] = np.where(self._left(first, second, mu, m, goal) >= 0, goal, proved)
+        self._move(first, second, (mu, m), goal, proved, FEW_SECTIONS)
+        return mu, m
 
     def _move(
         self, first: Side, second: Side, start: tuple[Floats, Floats], ratio: Floats, proved: Floats, sections: int

@@ -45,6 +45,7 @@ class Nodes:
 
 
 NODES = Nodes()
+RUN = 256  # outputs of a layout in a row whose differences are summed: rounding stays below as many units
 
 
 def unary_information(p: Floats, on: float, off: float) -> float:
@@ -159,17 +160,35 @@ def _layout(law: Layout, p: Floats) -> Information:
     width = np.asarray(law.widths, float) / float(np.sum(law.widths))
     unit = float(np.sum(law.widths)) / scale(law.bits)
     z, both, secret = np.zeros(law.outputs), 0.0, 0.0
-    of_u = np.zeros((law.outputs, law.useful)) if law.outputs * law.useful <= LISTED else None
     for s, (x, h) in enumerate(zip(law.lengths, law.heights, strict=True)):
         tall, share, mass = np.asarray(h, float) * unit, x / np.sum(x), p[s].sum()
-        z += (tall @ p[s])[law.atoms_at[:, s]]
+        of_s = tall @ p[s]
+        z += of_s[law.atoms_at[:, s]]
         both += float(share @ (xlogx(tall) @ p[s]))
-        secret += float(share @ xlogx(tall @ (p[s] / mass))) * mass if mass else 0.0
-        if of_u is not None:
-            of_u += (tall * p[s])[law.atoms_at[:, s]]
-    told, pu = float(width @ xlogx(z)), p.sum(0)
-    useful = float("nan") if of_u is None else float(width @ (xlogx(of_u / np.where(pu > 0, pu, 1)) @ pu))
+        secret += float(share @ xlogx(of_s / mass)) * mass if mass else 0.0
+    told, listed = float(width @ xlogx(z)), law.outputs * law.useful <= LISTED
+    useful = _of_useful(law, p, unit, width) if listed else float("nan")
     return Information(both - told, useful - told, secret - told)
+
+
+def _of_useful(law: Layout, p: Floats, unit: float, width: Floats) -> float:
+    """Σ_y |y| Σ_u p(u) φ(h), h = Σ_s p(s|u) times its height.
+
+    From one output to the next few secrets come to another atom: only what these change is added.
+    """
+    heights, first = np.concatenate(law.heights), np.cumsum([0, *(len(x) for x in law.lengths[:-1])])
+    told, pu = 0.0, p.sum(0)
+    for start in range(0, law.outputs, RUN):
+        at = law.atoms_at[start : start + RUN] + first
+        y, s = np.nonzero(at[1:] != at[:-1])
+        here, begins = np.unique(y, return_index=True)
+        rows = np.zeros((len(at), law.useful))
+        rows[0] = (heights[at[0]] * p).sum(0)
+        if len(y):
+            rows[here + 1] = np.add.reduceat((heights[at[y + 1, s]] - heights[at[y, s]]) * p[s], begins)
+        h = np.cumsum(rows, 0) * (unit / np.where(pu > 0, pu, 1))
+        told += float(width[start : start + RUN] @ (xlogx(h) @ pu))
+    return told
 
 
 def _constant(law: Constant, p: Floats) -> Information:
