@@ -404,10 +404,12 @@ def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arr
     for some in np.array_split(np.arange(len(p)), sum(map(len, layout.heights)) // AT_ONCE + 1):
         parts = [_two_levels(layout.heights[s], p[s]) for s in some]
         least, rise, w, share = (np.concatenate(x)[:, None] for x in zip(*parts, strict=True))
-        lower, upper = ball.masses(w, share, grid[None, 1:])
-        begins = np.cumsum([0, *(len(x) for x, *_ in parts[:-1])])
-        top[some] = np.maximum.reduceat(least + rise * upper, begins)
-        low[some] = np.minimum.reduceat(least + rise * lower, begins)[:, ::-1]  # what is left is on the grid as well
+        begins, i = np.cumsum([0, *(len(x) for x, *_ in parts[:-1])]), np.flatnonzero(rise > 0)
+        lower, upper = (np.repeat(least, BUDGET_STEPS, 1) for _ in range(2))  # constants stay what they are
+        for at, mass in zip((lower, upper), ball.masses(w[i], share[i], grid[None, 1:]), strict=True):
+            at[i] += rise[i] * mass
+        top[some] = np.maximum.reduceat(upper, begins)
+        low[some] = np.minimum.reduceat(lower, begins)[:, ::-1]  # what the first leaves is on the grid as well
     excess = greatest_gap(top, low, E).max() if len(p) > 1 else -1.0
     if excess <= 0:
         return layout
