@@ -68,8 +68,8 @@ class SetBounds(ABC, Generic[S]):
 
     @abstractmethod
     def pairs(self, first: S, second: S, enough: float = 1.0) -> Floats:
-        """Bounds of the worst ratio of each pair of rows, over the set; below the worst of all, or what is `enough`, they
-        need not be close."""
+        """Bounds of the worst ratio of each pair of rows, over the set; they need not be close below the worst of all,
+        or below what is `enough`."""
 
     def masses(self) -> Range:
         """Bounds of the least and the greatest P(u|s), as means of a row that is 1 on u and 0 elsewhere."""

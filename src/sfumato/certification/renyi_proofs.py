@@ -10,7 +10,6 @@ cells are cut again.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,7 +96,7 @@ class RenyiBounds(BallBounds):
         proved = np.full(len(first.ps[0]), np.inf)
         self._from(first, second, self.suggested(first, second, close=math.inf), np.full(proved.shape, enough), proved)
         if (i := np.flatnonzero(np.isinf(proved))).size:
-                        proved[i] = self._closely(first.at(i), second.at(i), enough)
+            proved[i] = self._closely(first.at(i), second.at(i), enough)
         return proved
 
     def _closely(self, first: Side, second: Side, enough: float) -> Floats:
@@ -106,21 +105,22 @@ class RenyiBounds(BallBounds):
         own ball does not say where its point proves most, and near α = ½ that moves with the ratio."""
         found = self.suggested(first, second)
         finite = found.ratio < UNPROVED
-        goal = np.where(finite, found.ratio.max(initial=enough, where=finite), found.ratio)
+        goal = np.where(finite, found.ratio.max(initial=enough, where=finite), np.inf)
         proved = np.full(goal.shape, np.inf)
         mu, m = self._from(first, second, found, goal, proved)
         if (i := np.flatnonzero(np.isinf(proved))).size:
-            one, two = first.at(i), second.at(i)
-            proved[i] = raised(goal[i], lambda z: (self._left(one, two, mu[i], m[i], z) >= 0, z))
+            one, two, near = first.at(i), second.at(i), np.where(finite, goal, found.ratio)[i]
+            proved[i] = raised(near, lambda z: (self._left(one, two, mu[i], m[i], z) >= 0, z))
         for step in ABOVE:
-            self._move(first, second, (mu, m), np.where(finite, goal * (1 + step), np.inf), proved, SECTIONS)
+            self._move(first, second, (mu, m), goal * (1 + step), proved, SECTIONS)
         return proved
 
     def _from(self, first: Side, second: Side, found: Pairs, goal: Floats, proved: Floats) -> tuple[Floats, Floats]:
         """Prove these goals, where they can be, from the points of a suggestion as they are, and moved; the points."""
         mu = np.maximum(np.nan_to_num(found.mu), first.v[1].max(-1))
         m = np.minimum(np.nan_to_num(found.m), second.v[0].min(-1))
-        proved[:] = np.where(self._left(first, second, mu, m, goal) >= 0, goal, proved)
+        with np.errstate(over="ignore", invalid="ignore"):  # a goal may be infinite
+            proved[:] = np.where(self._left(first, second, mu, m, goal) >= 0, goal, proved)
         self._move(first, second, (mu, m), goal, proved, FEW_SECTIONS)
         return mu, m
 
@@ -136,7 +136,7 @@ class RenyiBounds(BallBounds):
                     return
                 one, two, few = first.at(i), second.at(i), [x[i] for x in points]
                 few[mover] = points[mover][i] = self._moved(one, two, few, ratio[i], mover, sections)
-                proved[i] = np.where(self._left(one, two, *few, ratio[i]) >= 0, ratio[i], proved[i])
+                proved[i] = np.where(self._left(one, two, few[0], few[1], ratio[i]) >= 0, ratio[i], proved[i])
 
     def _left(self, first: Side, second: Side, mu: Floats, m: Floats, ratio: Floats) -> Floats:
         """At or below λm + Φ(λ) − μ for μ ≥ max v₁, m ≤ min v₂: where it is not negative, the ratio λ is proved."""

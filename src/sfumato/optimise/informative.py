@@ -386,7 +386,7 @@ def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float |
     return None
 
 
-CLOSED, SAFE = (0.5, 2.0), 5e-3  # orders whose masses are closed forms; seconds for which `safe` searches others, a secret
+CLOSED, SAFE = (0.5, 2.0), 5e-3  # orders whose masses are closed forms; seconds of `safe` for a secret, at other orders
 
 
 def widest(

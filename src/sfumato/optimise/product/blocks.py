@@ -414,6 +414,6 @@ def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arr
     if excess <= 0:
         return layout
     odds = 1.001 * float(excess) * layout.total / (E - 1.0)
-    share = odds / (1.0 + odds)
-    heights = tuple((1.0 - share) * h + share / layout.total for h in layout.heights)
+    mixed = odds / (1.0 + odds)
+    heights = tuple((1.0 - mixed) * h + mixed / layout.total for h in layout.heights)
     return Arrangement(layout.total, layout.lengths, heights)
