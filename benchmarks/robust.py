@@ -83,7 +83,8 @@ def growth() -> Iterator[str]:
 
 def limited(limits: list[float]) -> Iterator[str]:
     """Designs of every size with a limit of time. One that is kept takes 10 % and a second more at most; where the wall
-    says more than that and the processor does not, other work kept it waiting."""
+    says more than that and the processor does not, other work kept it waiting. (Threads of BLAS that wait for a busy
+    machine count as work: OPENBLAS_NUM_THREADS=1 in the environment leaves them out.)"""
     yield "| table | ball | method | limit s | wall s | CPU s | kept | value | level |\n" + "|---" * 9 + "|"
     for seconds, (secrets, useful), order, method in itertools.product(limits, SIZES, ORDERS, TIMED):
         rng = np.random.default_rng(0)
