@@ -1,6 +1,7 @@
 """Laws that hold for every joint and every mechanism."""
 
 import math
+import sys
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import epsilons, joints, listed, matrices, mechanisms, sealed
 
 import sfumato as sf
+from sfumato.alphabet import given_up, read_only
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.funnel import posteriors
 from sfumato.privacy import information
@@ -174,3 +176,23 @@ def test_information_of_many_unary_outputs():
     equal = sf.Joint.from_counts(np.full((2, 40), 3))
     exact = sf.design(sf.Exactly(equal), 1.0, "sue", notion="ldp", reads="useful")
     assert exact.information.secret == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("run", [1, 3, 256])
+def test_what_a_layout_tells_is_that_of_its_listed_rows(monkeypatch, run):
+    """However many outputs in a row are added up from their differences."""
+    from tests.strategies import listed, random_layout
+
+    rng = np.random.default_rng(8)
+    joint = sf.Joint.from_counts(rng.integers(0, 9, (4, 5)) + np.eye(4, 5, dtype=int))
+    made = sf.Mechanism(random_layout(4, 5, rng, atoms=6), joint.secret, joint.useful, joint=joint)
+    monkeypatch.setattr(sys.modules["sfumato.privacy.information"], "RUN", run)
+    one, other = (sf.privacy.information(x, joint) for x in (made, listed(made)))
+    assert [one.both, one.useful, one.secret] == pytest.approx([other.both, other.useful, other.secret], abs=1e-12)
+
+
+def test_arrays_that_were_given_up_are_not_copied_and_all_others_are():
+    mine = np.ones((2, 3))
+    kept = read_only(mine)
+    assert kept is not mine and read_only(kept) is kept and read_only(given_up(mine)) is mine
+    assert read_only(kept[:1]) is not kept and read_only(kept[:1]).base is None and read_only(kept, np.int64) is not kept
