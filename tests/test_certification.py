@@ -19,7 +19,9 @@ from sfumato.certification.proving import proved
 from sfumato.certification.renyi_proofs import RenyiBounds
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.tolerances import LEAST
 from sfumato.uncertainty.power_tilting import split_sides, worst_pairs
+from sfumato.uncertainty.tilting import SPLIT
 from sfumato_kernel.verdict import verify
 
 
@@ -113,8 +115,27 @@ def test_pairs_over_balls_of_any_order_are_proved_as_closely_as_they_are_found(a
         s = rng.integers(3, size=40)
         first, second = bounds.side(s, float_range(v[0])), bounds.side((s + 1) % 3, float_range(v[1]))
         found, alone = bounds.suggested(first, second).ratio, bounds.alone(first, greatest=True) / bounds.alone(second, greatest=False)
-        level = np.log(np.minimum(bounds.pairs(first, second), alone))
-        assert np.all(level >= np.log(found) - 1e-12) and np.all(level <= np.log(found) + 2e-6)
+        together, some = np.log(np.minimum(bounds.pairs(first, second), alone)), range(0, 40, 4)
+        assert np.all(together >= np.log(found) - 1e-12) and together.max() <= np.log(found).max() + 2e-6
+        level = np.log([min(bounds.pairs(first.at([i]), second.at([i]), LEAST)[0], alone[i]) for i in some])
+        assert np.all(level >= np.log(found[some]) - 1e-12) and np.all(level <= np.log(found[some]) + 2e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.75, 1.0])
+def test_pairs_far_from_the_worst_are_not_searched_closely(monkeypatch, alpha):
+    """What the worst pair allows is proved of the others from one step towards their own worst split."""
+    rng, whole, asked = np.random.default_rng(5), RenyiBounds.suggested, []
+    bounds, s = RenyiBounds.around(sf.Joint.from_counts(rng.integers(20, 60, (4, 5))), alpha, 0.05), rng.integers(4, size=400)
+    v = rng.uniform(1, 3, (2, 400, 5))
+    first, second = bounds.side(s, float_range(v[0])), bounds.side((s + 1) % 4, float_range(v[1]))
+    worst = float(bounds.suggested(first, second).ratio.max())
+
+    def suggested(self, first, second, close=SPLIT.close):
+        asked.append(len(first.ps[0]) if close == SPLIT.close else 0)
+        return whole(self, first, second, close)
+
+    monkeypatch.setattr(RenyiBounds, "suggested", suggested)
+    assert bounds.pairs(first, second, worst).max() == pytest.approx(worst, rel=1e-8) and sum(asked) < 20
 
 
 def test_the_worst_split_is_found_where_a_secret_becomes_free():

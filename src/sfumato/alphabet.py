@@ -305,8 +305,18 @@ def find_column(name: str, columns: Sequence[str], where: str) -> str:
     )
 
 
+def given_up(array: Array) -> Array:
+    """An array that its maker will not write to: `read_only` need not copy it."""
+    array.flags.writeable = False
+    return array
+
+
 def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
-    """A private, contiguous copy that nobody can write to."""
+    """A private, contiguous copy that nobody can write to, or the array itself if that is one already."""
+    if isinstance(array, np.ndarray) and array.base is None and array.dtype == dtype and (
+        array.flags.c_contiguous and not array.flags.writeable
+    ):
+        return array
     out = np.array(array, dtype=dtype, order="C", copy=True)
     out.flags.writeable = False
     return out

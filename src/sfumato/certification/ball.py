@@ -41,7 +41,7 @@ from sfumato.mechanism.law import Weights
 from sfumato.tolerances import ALIKE, HALVINGS, LEAST
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, kappa, worst_pairs
 from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.tilting import inner
+from sfumato.uncertainty.tilting import SPLIT, inner
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,10 +161,10 @@ class BallBounds(SetBounds[Side]):
         limit = divergence_at(np.asarray(spent) / (abs(self.kappa) or 1.0), side.ps[1], self.alpha)
         return gaps_to(side, sign * greatest_mean(sign * v, side.q, limit, self.alpha).tau, greatest=greatest)
 
-    def suggested(self, first: Side, second: Side) -> Pairs:
+    def suggested(self, first: Side, second: Side, close: float = SPLIT.close) -> Pairs:
         """The worst pairs in floats, with good dual points."""
         values = first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1]
-        return worst_pairs(*values, self.budget, self.alpha)
+        return worst_pairs(*values, self.budget, self.alpha, close)
 
     def norm(self, side: Side, gaps: Floats) -> Floats:
         """N = Σ P̂ g^κ, below for κ > 0 and above for κ < 0: the side on which it proves less."""
@@ -233,7 +233,7 @@ class ChiSquareBounds(BallBounds):
         with digits_for(radius):
             return cls.of(joint, 2.0, (1 + Decimal(radius)).sqrt() - 1)
 
-    def pairs(self, first: Side, second: Side) -> Floats:
+    def pairs(self, first: Side, second: Side, enough: float = 1.0) -> Floats:
         """From the dual points of the worst split that floats find, as they are and balanced."""
         found = self.suggested(first, second)
         proved = self._joined(first, second, found.mu, found.m, found.ratio)

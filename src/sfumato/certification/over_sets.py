@@ -67,8 +67,9 @@ class SetBounds(ABC, Generic[S]):
         """Bounds of the greatest (or least) mean of each row of a side, over the set."""
 
     @abstractmethod
-    def pairs(self, first: S, second: S) -> Floats:
-        """Bounds of the worst ratio of each pair of rows, over the set."""
+    def pairs(self, first: S, second: S, enough: float = 1.0) -> Floats:
+        """Bounds of the worst ratio of each pair of rows, over the set; they need not be close below the worst of all,
+        or below what is `enough`."""
 
     def masses(self) -> Range:
         """Bounds of the least and the greatest P(u|s), as means of a row that is 1 on u and 0 elsewhere."""
@@ -193,7 +194,7 @@ def _pairs(
         if done >= LOOKED_AT and flat[some[0]] <= target:
             return best.or_worse(Attained(float(flat[some[0]]), best.where))
         at = np.unravel_index(some, bounds.shape)
-        proved = np.minimum(flat[some], within.pairs(*sides(*at)))
+        proved = np.minimum(flat[some], within.pairs(*sides(*at), ratio()))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best, done = best.or_worse(Attained(float(proved[i]), where)), done + len(some)
@@ -234,7 +235,7 @@ class RangeBounds(SetBounds[tuple["Ints", Range]]):
         ends = self.within.ranges_of(v[1 if greatest else 0], s)
         return ends[1] * (1 + SLIP) if greatest else ends[0] * (1 - SLIP)
 
-    def pairs(self, first: tuple[Ints, Range], second: tuple[Ints, Range]) -> Floats:
+    def pairs(self, first: tuple[Ints, Range], second: tuple[Ints, Range], enough: float = 1.0) -> Floats:
         """Nothing is known of pairs."""
         return np.full(len(first[0]), np.inf)
 
@@ -278,7 +279,7 @@ class VertexBounds(SetBounds[tuple[Range, Range]]):
                 return np.asarray(np.where(d[1] > 0, _up0(n[1] / d[0]), 0.0).max(-1))
             return np.asarray(np.where(d[1] > 0, down(n[0] / d[1]), np.inf).min(-1))
 
-    def pairs(self, first: tuple[Range, Range], second: tuple[Range, Range]) -> Floats:
+    def pairs(self, first: tuple[Range, Range], second: tuple[Range, Range], enough: float = 1.0) -> Floats:
         return segment_bound(*first, *second)
 
 

@@ -148,7 +148,7 @@ def _best_pair(top: list[Fraction], low: list[Fraction], where: dict[str, int]) 
 def about_secret(mechanism: Mechanism, joint: Joint, notion: str) -> Attained:
     """max P(y|s₁) / P(y|s₂) ('rldp') or max of P(y|s) / P(y) ('pml') and its inverse ('lip') at one joint."""
     law, (exact, _) = mechanism.law, joint.weights()
-    if any(isinstance(c, Subsets) for c in law.contrasts()) or law.meaning == "subset":
+    if law.meaning == "subset":
         return _unary_about_secret(mechanism, exact, notion)
     return worst_output(law.secret_laws(joint.useful_given_secret, joint.p_secret), law.row, exact, notion)
 

@@ -10,7 +10,6 @@ cells are cut again.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from sfumato.certification.outward import down, down_any, exp_range, log_near, r
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
 from sfumato.tolerances import ALIKE, LEAST, UNIT
+from sfumato.uncertainty.sets import Pairs
 
 EXPLODING = 2.0**-14  # of an order from 1
 UNITS = 8 * UNIT  # rounding of a few operations, relative
@@ -44,15 +44,15 @@ ABOVE = (1e-11, ALIKE, 1e-6)  # what floats find, relative: where pairs are look
 UNPROVED = 1e100  # ratios from here on are not
 TURNS = 3  # of both points
 NEAREST, FARTHEST = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
-SECTIONS = 80  # golden ones of that range: its end is then known to 1e-15
+SECTIONS, FEW_SECTIONS = 80, 32  # golden ones of that range: its end is then known to 1e-15, or as pairs with room need
 
 
-def summit(f: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+def summit(f: Callable[[Floats], Floats], low: Floats, high: Floats, sections: int) -> Floats:
     """Where functions with one hill each are greatest, by golden sections; where they are level these go up."""
     golden = (5**0.5 - 1) / 2
     x, y = high - golden * (high - low), low + golden * (high - low)
     left, right = f(x), f(y)
-    for _ in range(SECTIONS):
+    for _ in range(sections):
         over = left > right
         low, high = np.where(over, low, x), np.where(over, y, high)
         new = np.where(over, high - golden * (high - low), low + golden * (high - low))
@@ -89,27 +89,54 @@ class RenyiBounds(BallBounds):
             order, b = Decimal(alpha), Decimal(radius)
             return cls.of(joint, alpha, b if alpha == 1 else abs(((order - 1) / order * b).exp() - 1))
 
-    def pairs(self, first: Side, second: Side) -> Floats:
-        """From the dual points of the worst split that floats find, and where these prove less than floats find, from
-        points moved in turn: at an end of the split, or beside values without mass, a side's own ball does not say
-        where its point proves most, and near α = ½ that moves with the ratio."""
+    def pairs(self, first: Side, second: Side, enough: float = 1.0) -> Floats:
+        """Most pairs are far from the worst, and one step towards their worst split says where that is `enough`."""
         if self.alpha < 0.5:
             return self._pairs_on_a_grid(first, second)
+        proved = np.full(len(first.ps[0]), np.inf)
+        self._from(first, second, self.suggested(first, second, close=math.inf), np.full(proved.shape, enough), proved)
+        if (i := np.flatnonzero(np.isinf(proved))).size:
+            proved[i] = self._closely(first.at(i), second.at(i), enough)
+        return proved
+
+    def _closely(self, first: Side, second: Side, enough: float) -> Floats:
+        """From the dual points of the worst split that floats find, and where these prove less than floats find for the
+        worst of all pairs, from points moved in turn: at an end of the split, or beside values without mass, a side's
+        own ball does not say where its point proves most, and near α = ½ that moves with the ratio."""
         found = self.suggested(first, second)
+        finite = found.ratio < UNPROVED
+        goal = np.where(finite, found.ratio.max(initial=enough, where=finite), np.inf)
+        proved = np.full(goal.shape, np.inf)
+        mu, m = self._from(first, second, found, goal, proved)
+        if (i := np.flatnonzero(np.isinf(proved))).size:
+            one, two, near = first.at(i), second.at(i), np.where(finite, goal, found.ratio)[i]
+            proved[i] = raised(near, lambda z: (self._left(one, two, mu[i], m[i], z) >= 0, z))
+        for step in ABOVE:
+            self._move(first, second, (mu, m), goal * (1 + step), proved, SECTIONS)
+        return proved
+
+    def _from(self, first: Side, second: Side, found: Pairs, goal: Floats, proved: Floats) -> tuple[Floats, Floats]:
+        """Prove these goals, where they can be, from the points of a suggestion as they are, and moved; the points."""
         mu = np.maximum(np.nan_to_num(found.mu), first.v[1].max(-1))
         m = np.minimum(np.nan_to_num(found.m), second.v[0].min(-1))
-        proved = raised(found.ratio, lambda z: (self._left(first, second, mu, m, z) >= 0, z))
-        for step, begun in itertools.product(ABOVE, (1, 0)):
-            points = [mu.copy(), m.copy()]
+        with np.errstate(over="ignore", invalid="ignore"):  # a goal may be infinite
+            proved[:] = np.where(self._left(first, second, mu, m, goal) >= 0, goal, proved)
+        self._move(first, second, (mu, m), goal, proved, FEW_SECTIONS)
+        return mu, m
+
+    def _move(
+        self, first: Side, second: Side, start: tuple[Floats, Floats], ratio: Floats, proved: Floats, sections: int
+    ) -> None:
+        """Prove ratios that are below what is `proved`, where they can be, from points that are moved in turn."""
+        for begun in (1, 0):
+            points = [x.copy() for x in start]
             for turn in range(begun, begun + TURNS):
-                i, mover = np.flatnonzero((proved > found.ratio * (1 + step)) & (found.ratio < UNPROVED)), turn % 2
+                i, mover = np.flatnonzero(proved > ratio), turn % 2
                 if not i.size:
-                    break
-                one, two, ratio = first.at(i), second.at(i), found.ratio[i] * (1 + step)
-                points[mover][i] = self._moved(one, two, [x[i] for x in points], ratio, mover)
-                holds = self._left(one, two, points[0][i], points[1][i], ratio) >= 0
-                proved[i] = np.where(holds, ratio, proved[i])
-        return proved
+                    return
+                one, two, few = first.at(i), second.at(i), [x[i] for x in points]
+                few[mover] = points[mover][i] = self._moved(one, two, few, ratio[i], mover, sections)
+                proved[i] = np.where(self._left(one, two, few[0], few[1], ratio[i]) >= 0, ratio[i], proved[i])
 
     def _left(self, first: Side, second: Side, mu: Floats, m: Floats, ratio: Floats) -> Floats:
         """At or below λm + Φ(λ) − μ for μ ≥ max v₁, m ≤ min v₂: where it is not negative, the ratio λ is proved."""
@@ -117,7 +144,9 @@ class RenyiBounds(BallBounds):
         own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
         return np.asarray(down_any(own + self._split(first, gaps1, second, gaps2, ratio)) - mu)
 
-    def _moved(self, first: Side, second: Side, points: list[Floats], ratio: Floats, mover: int) -> Floats:
+    def _moved(
+        self, first: Side, second: Side, points: list[Floats], ratio: Floats, mover: int, sections: int
+    ) -> Floats:
         """One of μ and m (a suggestion) where most is left beside the other one: λm + Φ(λ) − μ is concave in it, and
         its greatest is found by golden sections of the logarithm of its distance from the values."""
         values, k = (first.v[1], -second.v[0]), self.kappa
@@ -137,7 +166,8 @@ class RenyiBounds(BallBounds):
 
         with np.errstate(all="ignore"):
             beside = norm(1 - mover, points[0] if mover else -points[1])
-            far = ends[mover] + unit * np.exp(summit(left, np.full(len(ratio), NEAREST), np.full(len(ratio), FARTHEST)))
+            low, high = np.full(len(ratio), NEAREST), np.full(len(ratio), FARTHEST)
+            far = ends[mover] + unit * np.exp(summit(left, low, high, sections))
         return np.asarray(-far if mover else far)
 
     def _split(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:

@@ -228,15 +228,11 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         if mixed > MARGINS[-1]:
             draft = draft.with_note(f"{percent(mixed)} of the answers are drawn blindly, else nothing is proved")
     told, untold = _informed(sealed, task.joint)
-    notes = (*draft.notes, *untold)
     bound = draft.value(task) if draft.bound is None else draft.bound
     value = draft.score(sealed) if draft.score else told.both if told else float("nan")
     ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
-    if told and told.within > 0:
-        within = told.within / max(told.both, told.within)
-        notes = (*notes, f"the information of so many outputs is an enclosure: proved to within {within:.2g} of itself")
     took = time.perf_counter() - started
-    return Design(sealed, proof, value, bound, ceiling, told, notes, took, draft.details, draft.unit)
+    return Design(sealed, proof, value, bound, ceiling, told, (*draft.notes, *untold), took, draft.details, draft.unit)
 
 
 # --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------

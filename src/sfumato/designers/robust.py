@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, given_up
 from sfumato.designers import base
 from sfumato.designers.base import ENDED, LARGEST, SEARCH, Details, Draft, Task, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
@@ -32,6 +32,7 @@ from sfumato.uncertainty.sets import WorstPairs
 
 USUAL = 3.0, 0.2, 60.0  # seconds of a design when no time_limit is given: at least, for each cell, at most
 LAID, WEIGHED = 1e-4, 1e-7  # seconds of proof and value for each cell of a layout, and for each cell and secret
+AT_A_POINT = 2.5e-8  # the same of nr, for each cell and each secret and useful value
 ALONG_GAP = 1e-3  # relative, at which neither value nor bound of a point of a curve is worked on: it shows no more
 
 
@@ -165,7 +166,8 @@ def nr(task: Task, *, gap: float = GAP, time_limit: float | None = None, progres
     if task.at_most is not None:
         return _drafted(task, "nr", budget, Sought(gap))[0].with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)
-    layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
+    search = budget.less(AT_A_POINT * p.size * sum(p.shape)).part(SEARCH)
+    layout = best_at_a_point(p[seen], task.epsilon, search)
     return Found(_law_of(layout, p), layout.value(p[seen]), [note]).draft(task, "nr", (), gap, budget)
 
 
@@ -263,4 +265,4 @@ def _law_of(layout: Arrangement, p: Floats) -> Law:
     if sum(map(len, lengths)) * p.size <= TABLE:
         return Table(Arrangement(layout.total, lengths, heights).rows(), len(p))
     shares = tuple(x / x.sum() for x in lengths)
-    return Layout(shares, tuple(h / (x @ h) for x, h in zip(shares, heights, strict=True)))
+    return Layout(shares, tuple(given_up(h / (x @ h)) for x, h in zip(shares, heights, strict=True)))

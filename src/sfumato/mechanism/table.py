@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Floats, Ints, read_only
+from sfumato.alphabet import Floats, Ints, given_up, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism import law as laws
 from sfumato.mechanism.law import Contrast, Law, OneWord, Weights, Words
@@ -262,7 +262,7 @@ class Layout(OneWord):
             tall = np.floor(np.ldexp((1 - REST) * tall / units, bits)).astype(np.int64)
             rest = 2**bits - _whole_mass(whole, tall)
             lengths.append(np.append(whole, 1))
-            heights.append(np.vstack([tall, rest.astype(np.int64)]))
+            heights.append(given_up(np.vstack([tall, rest.astype(np.int64)])))
         return Layout(tuple(lengths), tuple(heights), bits)
 
     @cached_property

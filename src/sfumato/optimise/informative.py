@@ -386,6 +386,9 @@ def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float |
     return None
 
 
+CLOSED, SAFE = (0.5, 2.0), 5e-3  # orders whose masses are closed forms; seconds of `safe` for a secret, at other orders
+
+
 def widest(
     within: ChiSquareBall | RenyiBall, epsilon: float, budget: Budget, profile: Profile | None = None,
     at_most: float | None = None, each: float = 0.0,
@@ -393,4 +396,5 @@ def widest(
     """A layout where rows are not listed, under the profile that a relaxation likes; `each` as in `decoupled`."""
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most, budget.part())[0] if profile is None else profile
+    each += 0.0 if within.alpha in CLOSED else SAFE
     return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen

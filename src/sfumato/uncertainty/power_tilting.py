@@ -217,7 +217,8 @@ def _hellinger_along(depth: Floats, q: Floats, x: Floats) -> tuple[Floats, Float
     over, under = x[..., None] / (depth + x[..., None]), depth / (depth + x[..., None])
     first = (q * over).sum(-1)
     off = np.where((first > 0.5)[..., None], (q * under).sum(-1)[..., None] - under, over - first[..., None])
-    spread, skew = (q * off**2).sum(-1), (q * off**3).sum(-1)
+    square = q * off * off  # a cube by `**` takes twenty times as long as this
+    spread, skew = square.sum(-1), inner(square, off)
     second = spread + first**2
     with np.errstate(divide="ignore", invalid="ignore"):
         d = np.where(spread < 0.5 * second, -np.log1p(-spread / second), np.log(second) - 2 * np.log(first))

@@ -69,6 +69,7 @@ class Arrangement:
 # --- order the atoms of every secret so that the total height Σ_s z_s is as level as possible -------------------------
 
 
+AT_ONCE = 4096  # atoms of all secrets that are looked at together
 CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
 
 
@@ -384,6 +385,14 @@ class Groups:
         return Arrangement(total, tuple(x * (total / max(x.sum(), LEAST)) for x in theta), heights)
 
 
+def _two_levels(h: Floats, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of a secret's atoms: the lower level, how far the upper one is above it, with which chance, and P̂(s)."""
+    least, share = h.min(axis=1), float(p.sum())
+    rise = h.max(axis=1) - least
+    w = np.clip((h > (least + rise / 2)[:, None]) @ (p / share), 0.0, 1.0)
+    return least, rise, w, np.full(len(h), share)
+
+
 def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arrangement:
     """The layout, mixed with the constant law so that any two of its atoms are ε-private at every step of the budget.
 
@@ -392,16 +401,19 @@ def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arr
     """
     E, grid = math.exp(epsilon - PROOF), ball.budget * bend(BUDGET_STEPS + 1)
     top, low = np.zeros((len(p), BUDGET_STEPS)), np.zeros((len(p), BUDGET_STEPS))
-    for s, h in enumerate(layout.heights):
-        share, lo = float(p[s].sum()), h.min(axis=1)
-        d = h.max(axis=1) - lo
-        w = np.clip((h > (lo + d / 2)[:, None]) @ (p[s] / share), 0.0, 1.0)[:, None]
-        top[s] = (lo[:, None] + d[:, None] * ball.masses(w, share, grid[None, 1:])[1]).max(axis=0)
-        low[s] = (lo[:, None] + d[:, None] * ball.masses(w, share, ball.budget - grid[None, :-1])[0]).min(axis=0)
+    for some in np.array_split(np.arange(len(p)), sum(map(len, layout.heights)) // AT_ONCE + 1):
+        parts = [_two_levels(layout.heights[s], p[s]) for s in some]
+        least, rise, w, share = (np.concatenate(x)[:, None] for x in zip(*parts, strict=True))
+        begins, i = np.cumsum([0, *(len(x) for x, *_ in parts[:-1])]), np.flatnonzero(rise > 0)
+        lower, upper = (np.repeat(least, BUDGET_STEPS, 1) for _ in range(2))  # constants stay what they are
+        for at, mass in zip((lower, upper), ball.masses(w[i], share[i], grid[None, 1:]), strict=True):
+            at[i] += rise[i] * mass
+        top[some] = np.maximum.reduceat(upper, begins)
+        low[some] = np.minimum.reduceat(lower, begins)[:, ::-1]  # what the first leaves is on the grid as well
     excess = greatest_gap(top, low, E).max() if len(p) > 1 else -1.0
     if excess <= 0:
         return layout
     odds = 1.001 * float(excess) * layout.total / (E - 1.0)
-    share = odds / (1.0 + odds)
-    heights = tuple((1.0 - share) * h + share / layout.total for h in layout.heights)
+    mixed = odds / (1.0 + odds)
+    heights = tuple((1.0 - mixed) * h + mixed / layout.total for h in layout.heights)
     return Arrangement(layout.total, layout.lengths, heights)
