@@ -9,6 +9,7 @@ import atexit
 import csv
 import io
 import re
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,13 +106,17 @@ class Joined(io.RawIOBase):
 
 
 _READING: WeakSet[Generator[pa.RecordBatch]] = WeakSet()  # closed before the interpreter ends
+PARTING = 0.2  # seconds for Arrow's threads to let go of a stream that was closed: they need the interpreter for it
 
 
 @atexit.register
 def _none_left_reading() -> None:
-    for found in list(_READING):
+    left = list(_READING)
+    for found in left:
         with suppress(ValueError):  # another thread is reading it
             found.close()
+    if left:
+        time.sleep(PARTING)
 
 
 def _drained(stream: BinaryIO, reader: pa.RecordBatchReader) -> None:
