@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cuts:
+class Cutting:
     """How splits of a budget are cut into cells, and what is looked at in them."""
 
     first: int = 16  # cells to begin with
@@ -37,7 +37,7 @@ class Cuts:
     numbers: int = 1 << 18  # of atoms in cells that are looked at together: what a processor keeps at hand
 
 
-CUTS = Cuts()
+CUTS = Cutting()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,7 +43,7 @@ SPLITS = Splits()
 ABOVE = (1e-11, ALIKE, 1e-6)  # what floats find, relative: where pairs are looked at anew
 UNPROVED = 1e100  # ratios from here on are not
 TURNS = 3  # of both points
-NEAREST, FARTHEST = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
+NEAREST_POINT, FARTHEST_POINT = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
 SECTIONS, FEW_SECTIONS = 80, 32  # golden ones of that range: its end is then known to 1e-15, or as pairs with room need
 
 
@@ -166,7 +166,7 @@ class RenyiBounds(BallBounds):
 
         with np.errstate(all="ignore"):
             beside = norm(1 - mover, points[0] if mover else -points[1])
-            low, high = np.full(len(ratio), NEAREST), np.full(len(ratio), FARTHEST)
+            low, high = np.full(len(ratio), NEAREST_POINT), np.full(len(ratio), FARTHEST_POINT)
             far = ends[mover] + unit * np.exp(summit(left, low, high, sections))
         return np.asarray(-far if mover else far)
 
