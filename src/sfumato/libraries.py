@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 __all__ = [
     "charset_normalizer", "fsspec", "jinja2", "matplotlib", "narwhals", "numpy", "pyarrow", "pyreadstat", "pyspark",
-    "python_calamine", "rich", "scipy", "spark_functions", "spark_types", "starlette",
-    "uvicorn",
+    "python_calamine", "rich", "scipy", "spark_functions", "spark_types", "starlette", "uvicorn",
 ]
 
 if TYPE_CHECKING:

@@ -275,7 +275,7 @@ def two_thirds_down(length: Floats) -> Floats:
 
 
 def _root(need: Floats, gain: Floats, a: Floats, b: Floats, start: Floats) -> Floats:
-    """The z near `start` with need = gain·z³ + (a + bz)³, by Newton in floats (a suggestion; pair_bound checks it)."""
+    """The z near `start` with need = gain·z³ + (a + bz)³, by Newton in floats (a suggestion)."""
     z = start
     with np.errstate(all="ignore"):
         for _ in range(HALVINGS):

@@ -18,6 +18,7 @@ from sfumato.decimals import LEVEL, at_most, nats
 from sfumato.errors import ClaimError, InputError, SfumatoError, Spot
 from sfumato.frames import Datum, Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, load
+from sfumato.mechanism.mechanism import spoken
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 if TYPE_CHECKING:
@@ -214,8 +215,7 @@ def sealed_by(
 
 def witnessed(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     """Where the level is attained, as texts."""
-    found = certificate.witness.items()
-    return tuple((str(k), " · ".join(map(str, v)) if isinstance(v, (tuple, list)) else str(v)) for k, v in found)
+    return tuple((str(k), spoken(v)) for k, v in certificate.witness.items())
 
 
 def placed(witness: tuple[tuple[str, str], ...]) -> str:

@@ -26,7 +26,7 @@ from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
 from sfumato.uncertainty.sets import Custom, best_pairs, worst_first
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Bools, Ints
+    from sfumato.alphabet import Bools
     from sfumato.mechanism.law import Weight, Weights
     from sfumato.uncertainty.polytope import Ends
 
@@ -209,7 +209,7 @@ def _alone(top: Floats, bottom: Floats, what: str) -> Attained:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RangeBounds(SetBounds[tuple["Ints", Range]]):
+class RangeBounds(SetBounds[tuple[Ints, Range]]):
     """The product of the ranges that a trusted set gives for its secrets."""
 
     within: Custom

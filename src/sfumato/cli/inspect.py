@@ -13,13 +13,13 @@ from sfumato import certification, reporting
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, MISSING, level, percent
+from sfumato.mechanism.mechanism import spoken
 from sfumato.tolerances import AT_A_GLANCE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
-    from sfumato.mechanism.mechanism import Answer
 
 Meanings = list[tuple[str, list[tuple[str, float]]]]  # an output, and the cells it may come from with their chances
 SOURCES = {
@@ -44,7 +44,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     m = sf.load(file)
     if isinstance(m, sf.Bundle):
         return _inspect_bundle(file, m, as_json)
-    meanings = [(_text(answer), cells) for answer, cells in m.meanings(outputs)]
+    meanings = [(spoken(answer), cells) for answer, cells in m.meanings(outputs)]
     if as_json:
         return document(_record(file, m, meanings))
     pairs(_lines(file, m))
@@ -115,12 +115,6 @@ def _design(m: Mechanism) -> str:
         return f"{drawn}; {fingerprint}"
     small = f"; {m.joint.small_cells:,} cells hold 1 to 4 people" if m.joint.small_cells else ""
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
-
-
-def _text(label: Answer) -> str:
-    if isinstance(label, tuple):
-        return " · ".join(_text(x) for x in label)
-    return MISSING if label is None else str(label)
 
 
 def _show(m: Mechanism, meanings: Meanings) -> None:

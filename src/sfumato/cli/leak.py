@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato import certification, privacy, sources
+from sfumato import certification, privacy, reproduce, sources
 from sfumato.atomic import check_target, write_all
 from sfumato.cli.console import ROOM, columns, document, heading, pairs, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading, table_source
 from sfumato.decimals import BITS, SHORT, at_least, at_most, level, near, share_at_most, sure
 from sfumato.errors import ClaimError, InputError
+from sfumato.mechanism.mechanism import spoken
+from sfumato.tolerances import EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
@@ -82,13 +84,11 @@ def leak(
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
-    from sfumato.reproduce.drawing import order_picture
-
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
         raise InputError("a map is drawn to a .png, .svg or .pdf file", value=picture.name)
     title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
-    write_all({picture: order_picture(drawn, title, kind)}, replace=force)
+    write_all({picture: reproduce.order_picture(drawn, title, kind)}, replace=force)
 
 
 def _show(
@@ -242,15 +242,10 @@ def _refutations(mechanism: Mechanism | Bundle, found: Audit) -> list[str]:
     c = found.conformity
     if not found.conforms and c is not None:
         said.append(
-            f"the answers do not follow the file: output {_output(mechanism, c.output)} came {c.seen:,} times for "
-            f"{mechanism.input_text(c.input)}, where {c.expected:,.0f} were expected"
+            f"the answers do not follow the file: output {spoken(mechanism.answer(c.output))} came {c.seen:,} times "
+            f"for {mechanism.input_text(c.input)}, where {c.expected:,.0f} were expected"
         )
     return said
-
-
-def _output(mechanism: Mechanism, y: int) -> str:
-    answer = mechanism.answer(y)
-    return " · ".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
 
 
 def _show_audit(found: Audit) -> None:
@@ -280,7 +275,7 @@ def _meaning(found: Audit) -> str:
     best = max(about, key=lambda j: j.found)
     return (
         f"The best attack changes the odds between two possibilities by a factor of "
-        f"{at_least(math.exp(best.found), 3)} or more; {at_most(math.exp(min(best.claimed, 700.0)), 3)} is allowed. "
+        f"{at_least(math.exp(best.found), 3)} or more; {at_most(math.exp(min(best.claimed, EXPONENT)), 3)} is allowed. "
         "No attack went beyond the promise, which does not prove it: sfumato verify does."
     )
 

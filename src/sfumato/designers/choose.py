@@ -394,7 +394,7 @@ METHODS = {
     "distortion": "The released value stays as near to the true one as the promise allows.",
     "hamming": "A response to the value that lies as seldom as the promise allows.",
     "ballopt": "The most informative answers found that keep the promise for every distribution in the set.",
-    "polyopt": "The most informative mixture of a fixed list of answers that keep the promise for every distribution.",
+    "polyopt": "The most informative answers found that keep the promise over simplices around the set.",
     "nr": "The most informative answers that keep the promise at the design distribution.",
     "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
     "ir": "Independent reporting: the secret and the rest are randomised one by one.",

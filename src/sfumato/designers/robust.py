@@ -101,7 +101,7 @@ def ballopt(
 
     The bound holds for every mechanism that is private over the set. profile=(drop, power) keeps to two-level rows
     under one profile of the shared slack. The search ends when nothing gains, at the gap or with the time; quick=True
-    does little work. starts are mechanisms for the same table at any ε, whose rows join the pool.
+    does little work where rows are listed. starts are mechanisms for the same table at any ε, whose rows join the pool.
     """
     _checked(task, "ballopt")
     if isinstance(task.within, Custom):

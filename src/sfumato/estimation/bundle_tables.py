@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -141,6 +141,7 @@ class BundleEstimate:
     turns, agrees as well.
     """
 
+    notes: ClassVar[tuple[str, ...]] = ()
     bundle: Bundle
     n: int
     project: bool

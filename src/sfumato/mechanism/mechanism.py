@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, Labels
-from sfumato.decimals import at_most, nats
+from sfumato.decimals import MISSING, at_most, nats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import axes_of
 from sfumato.joint import Joint, Noise
@@ -35,6 +35,13 @@ ABOUT = {
     "mi": "about the secret on average, not for single outputs,",
 }
 Answer: TypeAlias = "Label | tuple[Answer, ...]"  # a label, a pair of labels, or a set of either
+
+
+def spoken(answer: object) -> str:
+    """An answer, or a part of one, as text; its own parts side by side."""
+    if isinstance(answer, tuple | list):
+        return " · ".join(map(spoken, answer))
+    return MISSING if answer is None else str(answer)
 
 
 @dataclass(frozen=True, eq=False)

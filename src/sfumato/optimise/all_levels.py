@@ -222,7 +222,7 @@ class OneLevel(Generic[Aim]):
 
 
 def joinable(cone: RatioCone) -> bool:
-    """Whether levels can be searched together: smooth balls, no cap, secrets so few that all their pairs are kept."""
+    """Whether levels can be searched together: smooth balls, no cap, few secrets."""
     count = len(cone.secrets)
     return smooth(cone) and count * (count - 1) <= cone.most and cone.cap is None
 

@@ -77,7 +77,7 @@ def log_sum_exp(values: Floats, axis: int = -1) -> Floats:
     return np.asarray(total + np.squeeze(safe, axis=axis), dtype=np.float64)
 
 
-# --- one repair for every search: as much of a constant law as makes a nearly private answer private, and no more -----
+# --- whole answers made private (rows: `cone.repaired`): as much of a constant law as that takes, and no more ---------
 # A law that ignores its input lies strictly inside every promise with ε > 0, and levels fall on the way to it. The
 # share is known where the promise is linear in a row (`lifted`), else found by trial (`least_share`).
 

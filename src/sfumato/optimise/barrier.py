@@ -286,7 +286,7 @@ class BallMover:
         return h1 + h2, (-h1 / l1, -h2 / l2), (2 * h1 / l1**2, np.zeros_like(h1), 2 * h2 / l2**2)
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
-        """The maximisers, private under the pairs of secrets that matter to them; the others are left to the repair."""
+        """The maximisers, private under all pairs of secrets but for what the repair mends."""
         out = [np.zeros((0, len(self.p)))]
         step = max(1, BLOCK // max(8 * self.mass.size**2 // len(self.mass), self.mass.size**2))
         for at in np.split(np.arange(len(starts)), range(step, len(starts), step)):

@@ -150,7 +150,7 @@ class Cone(Protocol):
     """The private rows of a promise."""
 
     coordinates: Coordinates
-    rise: float  # e^ε − 1: every cut loses this much when the constant row is added once
+    rise: float  # every cut loses this much when the constant row is added once: e^ε − 1 in the cones here
 
     def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
         """The worst cases of each row whose excess is above −room, `loose` for pairs that are nearly the worst."""

@@ -14,7 +14,7 @@ from scipy import sparse
 from sfumato.optimise.arrays import DUST, REPAIRED, SOLVED, TIDY, Floats, Ints
 from sfumato.optimise.budget import FREE, NUMBER, PASS, Budget, spend
 
-# --- hiGHS kept warm between solves. Knows nothing of privacy ---------------------------------------------------------
+# --- HiGHS kept warm between solves. Knows nothing of privacy ---------------------------------------------------------
 
 
 INFINITY = highspy.kHighsInf

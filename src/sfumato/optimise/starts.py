@@ -154,7 +154,7 @@ class ProductMover:
         return choice
 
 
-# --- polyOpt's set: the product of the simplices {R ≥ L} that enclose the conditional balls [000, Thm 3] --------------
+# --- PolyOpt's set: the product of the simplices {R ≥ L} that enclose the conditional balls [000, Thm 3] --------------
 
 
 @dataclass(frozen=True, eq=False)

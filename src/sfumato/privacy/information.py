@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Ints
 
 
-# --- i(X;Y) of unary encodings (OUE, SUE) without listing their 2^a outputs -------------------------------------------
+# --- I(X;Y) of unary encodings (OUE, SUE) without listing their 2^a outputs -------------------------------------------
 # Output bits are independent given x: bit x is 1 with probability `on`, the others with probability `off`. With g =
 # on/off and h = (1−on)/(1−off), P(y|x) = P₀(y)·(g if y_x else h), P₀ the law of all bits at `off`. So I(X;Y) = on·log
 # g + (1−on)·log h − E L log L, where L = h + (g−h) Σ_x p_x y_x has mean 1 under P₀, whose bits are independent. And as

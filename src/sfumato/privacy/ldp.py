@@ -62,7 +62,7 @@ class LDP(Measure):
         return Reading(float(ratios[y]), float(ratios[y]), None, witness)
 
 
-# --- rényi divergences between all pairs of columns of a channel ------------------------------------------------------
+# --- Rényi divergences between all pairs of columns of a channel ------------------------------------------------------
 
 
 def pairwise(channel: Floats, order: float) -> Floats:

@@ -161,11 +161,6 @@ class Live:
         full[self.inputs] = p
         return full
 
-    def on_outputs(self, q: Floats) -> Floats:
-        full = np.zeros(self.shape[0])
-        full[self.outputs] = q
-        return full
-
     def witness(self, x: int | None = None, other: int | None = None, y: int | None = None) -> Witness:
         return Witness(
             None if x is None else int(self.inputs[x]),

@@ -278,7 +278,7 @@ def _estimated(
         if isinstance(error, DataError):
             raise
         return None, (f"no estimate was made: {error or 'it needs too much memory'}",)
-    return found, tuple(getattr(found, "notes", ()))
+    return found, found.notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -298,7 +298,7 @@ class Order:
 
     def checked(self, listener: Listener) -> Drawing:
         """The steps until rows may be drawn. What nobody may miss is said before."""
-        session = self._planned(Session(self.source, listener=listener))
+        session = self._planned(Session.open(self.source, listener))
         session.foresee(anyway=self.anyway)
         session.warn(self.files)
         return session.check(self.options, self.account, allow_unclaimed=self.allow_unclaimed)

@@ -338,7 +338,7 @@ class Analysis:
         names = [c.name for c in found.columns] if isinstance(found, Estimate) else list(found.columns)
         return {
             "n": f"{found.n:,}", "names": names, "tables": [self.table([name]) for name in names],
-            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE,
+            "notes": list(found.notes), "synthetic": NOTE,
         }
 
     def table(self, names: Sequence[str]) -> Record:

@@ -168,9 +168,8 @@ def main() -> None:
 
 
 def _prepare() -> None:
-    """Load what a first design needs (SciPy, half a second) while somebody looks at the columns."""
-    import sfumato.certification.over_sets
-    import sfumato.optimise.product.two_level  # noqa: F401
+    """Load what a first design needs (solvers, half a second) while somebody looks at the columns."""
+    import sfumato.optimise.informative  # noqa: F401
 
 
 def _listen(stream: IO[bytes], tell: JobReports, waiting: queue.Queue[Document]) -> None:

@@ -219,7 +219,7 @@ def _tradeoff(p: Floats) -> tuple[Floats, Floats]:
 
     It is the Lagrangian of min p·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ≤ 1, at the price θ of the sum: D_i = 1 where
     p_i < θ, and what is left of the other terms is Σ_{p≥θ}(p − θ) − θ(e^ε − 1) = 1 − θe^ε − h(θ) times min D ∈ [0, 1].
-    h rises up to θ = max p, where it is 1 − max p, what the best constant loses. object θ is valid; the best one has
+    h rises up to θ = max p, where it is 1 − max p, what the best constant loses. Any θ is valid; the best one has
     h(θ) = 1 − θe^ε, so along it lie the least losses h(θ) of all levels e^ε = (1 − h(θ))/θ.
     """
     theta = np.concatenate([[0.0], np.sort(p)])

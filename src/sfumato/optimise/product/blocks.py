@@ -222,7 +222,7 @@ def laid(strands: list[Strand], total: float) -> Arrangement:
 
 
 BUDGET_STEPS = 512  # of the budget at which a finished layout is compared
-PROOF = 3e-6  # nats left for the proof on a grid and the rounding
+PROOF = 3e-6  # nats left for the proof and the rounding
 NEARLY_LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
 WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
@@ -396,8 +396,8 @@ def _two_levels(h: Floats, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
 def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arrangement:
     """The layout, mixed with the constant law so that any two of its atoms are ε-private at every step of the budget.
 
-    Two-level atoms have their extreme means in closed form; comparing the greatest at the right end of a step with the
-    least at its left end is what a proof on a grid will do.
+    Two-level atoms have their extreme means in closed form; the greatest at the right end of a step is compared with
+    the least at its left end.
     """
     E, grid = math.exp(epsilon - PROOF), ball.budget * bend(BUDGET_STEPS + 1)
     top, low = np.zeros((len(p), BUDGET_STEPS)), np.zeros((len(p), BUDGET_STEPS))
