@@ -234,3 +234,12 @@ def test_cuts_from_outside_bound_tables_with_numbers_of_hardly_any_mass_and_of_n
         master = InformationAim(cone.coordinates)
         bound, _ = meet(cone, outer, master, FREE, gap=1e-4)
         assert master.value <= bound <= 1.01 * master.value  # cuts are loose in units of the rarest
+
+
+def test_closed_forms_are_bounded_by_what_every_mechanism_is():
+    joint = sf.Joint.from_counts([[500, 30, 7], [20, 400, 90]])
+    searched = sf.design(joint, 0.5, "ballopt")
+    for method in ("srr", "grr", "cr", "ir"):
+        assert sf.design(joint, 0.5, method).bound >= searched.value
+    ball = sf.RenyiBall(sf.Joint.from_counts([[4, 0, 1], [1, 4, 3]]), alpha=0.75, radius=1.1764954195986952e-05)
+    assert sf.design(ball, 0.1, "auto", aim="information").bound >= sf.design(ball, 0.1, "polyopt").value

@@ -155,7 +155,7 @@ class Draft:
 
     law: Law
     method: str
-    bound: float | None = None  # proved limit of the family; a family of one member is its own limit
+    bound: float | None = None  # proved for every mechanism with the promise; None: no more than the ceiling is
     notes: tuple[str, ...] = ()
     details: Details = field(default_factory=dict)
     claim: Claim | None = None  # what the designer promises, when it is not the task's claim
@@ -228,7 +228,7 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
         if mixed > MARGINS[-1]:
             draft = draft.with_note(f"{percent(mixed)} of the answers are drawn blindly, else nothing is proved")
     told, untold = _informed(sealed, task.joint)
-    bound = draft.value(task) if draft.bound is None else draft.bound
+    bound = task.ceiling if draft.bound is None else draft.bound
     value = draft.score(sealed) if draft.score else told.both if told else float("nan")
     ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
     took = time.perf_counter() - started

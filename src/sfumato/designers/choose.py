@@ -254,7 +254,8 @@ def most_informative(
         tried += [_draft("polyopt", task, limit)] if ball else []
     why = _why(task, best_of) + (" at every distribution in the set" if robust_utility else "")
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
-    best = tried[values.index(max(values))]
+    proved = min((x.bound for x in tried if x.bound is not None), default=None)  # by whichever, for all
+    best = replace(tried[values.index(max(values))], bound=proved)
     whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
     shares = [percent(v / whole if whole else 0.0, 1) for v in values]
     listed = ", ".join(f"{x.method} {share}" for x, share in zip(tried, shares, strict=True))
