@@ -402,4 +402,5 @@ def test_the_demo_leaves_files_to_look_at_and_overwrites_nothing(tmp_path, monke
     assert "The claim holds" in told
     there = sorted(os.listdir(folder))
     assert "exists" in run("demo", "--out", folder, code=6).stderr
+    run("demo", "--out", folder, "--force")
     assert sorted(os.listdir(folder)) == there
