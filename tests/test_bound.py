@@ -15,8 +15,10 @@ from sfumato.joint import entropy
 from sfumato.optimise.all_levels import meet
 from sfumato.optimise.arrays import xlogx
 from sfumato.optimise.bound import bound
+from sfumato.optimise.bound.channels import about_secret
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.prices import Block, Corridor
+from sfumato.optimise.bound.routes import ChainRule
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.search import InformationAim
@@ -73,6 +75,29 @@ def test_no_private_mechanism_keeps_more_than_the_bound(joint, epsilon, seed, wh
     if not isinstance(within, sf.Exactly | sf.Anything):
         kept = private(rows, within, epsilon)
         assert information(kept, joint.p) <= found.value
+
+
+def test_secrets_that_share_the_slack_tell_less_together_than_each_by_itself():
+    joint = sf.Joint.from_counts([[600, 400], [500, 500], [450, 550], [300, 700]])
+    chain = ChainRule(joint.p, sf.ChiSquareBall(joint), 0.1, Budget.counted(2))
+    alone = float(chain.told.sum())
+    kept = sf.design(sf.ChiSquareBall(joint), 0.1, "ballopt").value
+
+    proved = chain.proved(Budget.counted(4))
+
+    assert kept <= proved < 0.8 * (about_secret(joint.p_secret, 0.1) + alone)
+
+
+@pytest.mark.parametrize("within", [lambda x: sf.ChiSquareBall(x), lambda x: sf.RenyiBall(x, alpha=0.5, confidence=0.95)])
+def test_values_too_many_to_be_met_are_merged_and_the_chain_holds(within, patient):
+    counts = np.random.default_rng(4).multinomial(5_000, np.random.default_rng(5).dirichlet(np.full(60, 0.4))).reshape(3, 20)
+    joint = sf.Joint.from_counts(counts)
+    ball = within(joint)
+    live = joint.p[:, joint.p.any(0)]
+
+    proved = ChainRule(live, ball, 0.5, Budget.counted(2)).proved(Budget.counted(2))
+
+    assert sf.design(ball, 0.5, "ballopt", time_limit=3).value <= proved < entropy(live.ravel())
 
 
 @settings(max_examples=4)

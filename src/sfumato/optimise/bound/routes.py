@@ -2,40 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 
-from sfumato.joint import entropy
+from sfumato.joint import Joint, entropy
 from sfumato.libraries import scipy
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.all_levels import NUMBERS, meet
+from sfumato.optimise.arrays import GHOST, SEALING, Floats, Ints, xlogx
+from sfumato.optimise.bound.channels import about_secret
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import BLOCK_SETTLED, STRAND, Block, Corridor, Prices
+from sfumato.optimise.bound.prices import ASIDE, BLOCK_SETTLED, STRAND, Block, Corridor, Prices
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
-from sfumato.optimise.linear import INFINITY, LinearProgramme, best_cover
+from sfumato.optimise.cone import Cone, Coordinates, Cuts, RatioCone, settled
+from sfumato.optimise.linear import INFINITY, LinearProgramme
+from sfumato.optimise.search import InformationAim
+from sfumato.optimise.starts import merged
 from sfumato.tolerances import LEAST, SLIP
-from sfumato.uncertainty.balls import SharedRadius
+from sfumato.uncertainty.balls import RenyiBall, SharedRadius
+from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
-# --- chain: max I(S;Y) + Σ_s P̂_s D_s, where D_s bounds what one secret alone lets Y tell of U -------------------------
+# --- chain: max I(B;Y) + Σ_B P̂_B D_B, where D_B bounds what a few secrets alone let Y tell ----------------------------
 
 
 PRICE_STEPS, BRANCHINGS = 10, 60  # of prices at most, and of branch and bound at the prices that are kept
 DETAIL_MEANS = 16  # blocks of c: each loses by the tangent of φ, as the square of its width
+MET = 1e-5  # relative gap at which a group counts as met: as many rays are held as memory and time allow
+WHOLE = 1e-3  # the same, for a group whose proof by branch and bound would gain nothing
+
+
+class OwnCone:
+    """The rows of one secret with M(v) ≤ ρ·m(v) over the laws within a radius of its own: any other secret between them
+    asks for ρ = E²."""
+
+    PASSES = 400  # over the values of a row
+
+    def __init__(self, q: Floats, radius: float, alpha: float, ratio: float) -> None:
+        self.coordinates = Coordinates.of(Joint.from_probabilities(q[None]))
+        self.radius, self.alpha, self.rise = radius, alpha, ratio - 1.0
+
+    def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
+        q, limit = np.broadcast_to(self.coordinates.p, x.shape), np.full(len(x), self.radius)
+        spend(self.PASSES, 2 * x.size)
+        most, least = (greatest_mean(v, q, limit, self.alpha).r for v in (x, -x))
+        normals = most - (1.0 + self.rise) * least
+        return Cuts(np.arange(len(x)), normals, (normals * x).sum(1)).above(-room)
+
+
+def met(cone: Cone, budget: Budget) -> tuple[float, float]:
+    """What a mixture of the cone's rows keeps, and what none exceeds, by cuts from outside; ∞ for many numbers."""
+    master = InformationAim(cone.coordinates)
+    master.add(settled(cone, np.eye(len(cone.coordinates.p)) + GHOST))
+    return master.value, meet(cone, cone, master, budget, gap=MET)[0]
 
 
 class Detail:
-    """I(U;Y|s) over rows with M(v; k) ≤ ρ·m(v; k), ρ = E²: one secret, any number of values.
+    """I(U;Y|s) over the rows of an `OwnCone` with too many values to be met: one secret, any number of values.
 
     I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w), w = v/(q·v), for any prices y, which are shifted until the supremum is about
     0; it is bounded in blocks of c = q·v (docs/robust.md, section 14, chain).
     """
 
     def __init__(self, block: Block, ratio: float, budget: Budget) -> None:
-        """Prices of a proximal bundle; two values have all their extreme rows listed, which is a proof."""
+        """Prices of a proximal bundle."""
         self.block, self.ratio, corridor = block, ratio, Corridor(block, 1.0, ratio, scaled=True)
-        if len(block.q) == 2:
-            every = corridor.family.start()[::-1]
-            self.promised = best_cover(block.q, every * block.q, xlogx(every) @ block.q).bound
-            return
         prices = Prices(np.ones(1), [[corridor]], np.zeros((1, 1), dtype=np.int64), 1.0, 1.0, budget.part())
         prices.fit(PRICE_STEPS, budget)
         self.y = prices.y + prices.height(prices.y)
@@ -43,8 +74,6 @@ class Detail:
 
     def proved(self, budget: Budget) -> float:
         """What branch and bound proves at these prices."""
-        if len(self.block.q) == 2:
-            return self.promised
         asked = Queries.by_mean(1.0, self.ratio, DETAIL_MEANS, tilted=True)
         middle, tree = asked.mean.mean(1), None
         enough, worth = BLOCK_SETTLED * asked.mean[:, 0] - middle, np.full(DETAIL_MEANS, np.inf)
@@ -54,30 +83,82 @@ class Detail:
         return self.promised + float(((worth + middle)[:, None] / asked.mean).max())
 
 
-class ChainRule:
-    """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s) (docs/robust.md, section 14, chain)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Some secrets, and what they let Y tell of themselves and of U at most, times their share."""
 
-    def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, about: float, budget: Budget) -> None:
-        """`about` bounds max I(S;Y)."""
-        self.shares, self.about = p.sum(axis=1), about
-        self.known = np.array([entropy(row / share) for row, share in zip(p, self.shares, strict=True)])
-        self.weight, self.details = self.shares * self.known, {}
+    members: Ints
+    told: float
+
+
+class ChainRule:
+    """I(X;Y) = I(B;Y) + Σ_B P̂_B I(X;Y|B) for groups B of secrets: the first is about a secret with fewer values, and a
+    group is a table of its own, around which the same slack leaves a larger ball (docs/robust.md, section 14, chain).
+
+    Groups of one secret come first; neighbours by their share are joined while that proves more.
+    """
+
+    def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> None:
+        self.p, self.ball, self.epsilon, self.shares = p, ball, epsilon, p.sum(axis=1)
+        self.details, self.told = dict[int, Detail](), self.shares * 0.0
+        self.weight = np.array([share * entropy(row / share) for row, share in zip(p, self.shares, strict=True)])
+        promised, ratio = self.weight.copy(), float(np.exp(2.0 * epsilon))
         for s in np.argsort(-self.weight).tolist():
             q, mine, given = p[s][p[s] > 0] / self.shares[s], self._part(s, budget), ball.budget / self.shares[s]
-            if len(q) > 1 and mine.left > (STRAND * len(q) if len(q) > 2 else 0.0):
-                self.details[s] = Detail(Block(q, ball, given, given), float(np.exp(2.0 * epsilon)), mine)
-        told = [min(x, self.details[s].promised) if s in self.details else x for s, x in enumerate(self.known)]
-        self.promised = about + float(self.shares @ told)
+            self.told[s], attained = self._met(np.array([s]), mine.part())
+            promised[s] = self.told[s]
+            if self.told[s] > attained * (1.0 + WHOLE) and mine.left > STRAND * len(q) > 2 * STRAND:
+                self.details[s] = Detail(Block(q, ball, given, given), ratio, mine)
+                promised[s] = min(promised[s], self.shares[s] * self.details[s].promised)
+        pair = np.argsort(-self.shares)[:2]
+        joinable = np.count_nonzero(p[pair]) <= NUMBERS  # two secrets may tell as little together as one of them alone
+        self.promised = about_secret(self.shares, epsilon) + float(promised.sum()) * (0.5 if joinable else 1.0)
 
     def _part(self, s: int, budget: Budget) -> Budget:
         """Of the time, by what a secret weighs among those that are left."""
         return budget.part(float(self.weight[s] / max(self.weight[self.weight <= self.weight[s]].sum(), LEAST)))
 
+    def _met(self, members: Ints, budget: Budget) -> tuple[float, float]:
+        """What a group tells at most, times its share, and what is attained of that. Of many cells the rarest of each
+        secret are one: what they would tell of themselves is added."""
+        share = float(self.shares[members].sum())
+        radius = float(divergence_at((1.0 - ASIDE) * self.ball.budget, share, self.ball.alpha))
+        table = Joint.from_probabilities(self.p[members][:, self.p[members].any(0)] / share)
+        whole, lost, several = entropy(table.p.ravel()), 0.0, len(members) > 1
+        if budget.over or (several and not np.isfinite(radius)):
+            return share * whole, 0.0
+        if np.count_nonzero(table.p) > NUMBERS:
+            table, _ = merged(table, NUMBERS - len(members))
+            lost = whole - entropy(table.p.ravel())
+        within = RenyiBall(table, alpha=self.ball.alpha, radius=radius) if several else None
+        cone = OwnCone(table.p[0], radius, self.ball.alpha, float(np.exp(2.0 * self.epsilon))) if within is None else (
+            RatioCone(within, self.epsilon + SEALING)
+        )
+        attained, least = met(cone, budget)
+        return share * min(whole, least + lost), share * attained
+
     def proved(self, budget: Budget) -> float:
         for s, detail in self.details.items():
             if not budget.over:
-                self.known[s] = min(self.known[s], detail.proved(self._part(s, budget)))
-        return self.about + float(self.shares @ self.known)
+                self.told[s] = min(self.told[s], self.shares[s] * detail.proved(self._part(s, budget.part())))
+        order = np.argsort(-self.shares, kind="stable")
+        groups = [Group(order[i : i + 1], float(self.told[s])) for i, s in enumerate(order)]
+        while (joined := self._joined(groups, budget.part())) != groups:
+            groups = joined
+        shares = np.array([self.shares[x.members].sum() for x in groups])
+        return about_secret(shares, self.epsilon) + sum(x.told for x in groups)
+
+    def _joined(self, groups: list[Group], budget: Budget) -> list[Group]:
+        """Neighbours as one, where that tells less and there is time."""
+        out: list[Group] = []
+        for i in range(0, len(groups), 2):
+            apart = groups[i : i + 2]
+            members = np.concatenate([x.members for x in apart])
+            if len(apart) > 1 and len(members) < NUMBERS:
+                both = Group(members, self._met(members, budget.part(2.0 / (len(groups) - i)))[0])
+                apart = [both] if both.told < sum(x.told for x in apart) else apart
+            out += apart
+        return out
 
 
 # --- split: families of rows, each with a distinguished secret --------------------------------------------------------
