@@ -63,7 +63,7 @@ class Chain:
         self.cone = RatioCone(within, epsilon + spare, reads, at_most)
         self.last = RatioCone(within, epsilon + spare, reads, at_most, closely=True)
         self.coordinates = self.cone.coordinates
-        self.master = InformationAim(self.coordinates)
+        self.master = InformationAim(self.coordinates, budget)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
         self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
@@ -189,7 +189,7 @@ class Chain:
     def _anything(self) -> None:
         """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
         free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.reads), self.coordinates.p)
-        aim = InformationAim(self.coordinates)
+        aim = InformationAim(self.coordinates, self.budget)
         improve(aim, [lambda _, budget: free.rows(aim.prices, budget)], self.budget.part())
         self.master.add(settled(self.cone, aim.used()[0]))
 
@@ -207,7 +207,7 @@ class Chain:
             if not (self.families and budget.over) or profile in self.families:
                 x = self.coordinates.taken(two_level(self._under(profile), budget).rows())
                 x = x[x @ self.coordinates.p > 0]
-                self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
+                self.master.add(settled(self.cone, x) if self.budget.fits(self.cone.cost(len(x))) else x)
         self.families = {best: self.families.pop(best), **self.families}
 
     def _climbed(self, first: Profile, budget: Budget) -> Profile:
@@ -369,7 +369,7 @@ def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     numbers = Coordinates.count(within.joint, reads)
     if numbers > LISTED_ROW:
         return False
-    return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
+    return budget.fits(2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)))
 
 
 def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:

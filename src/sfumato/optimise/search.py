@@ -36,9 +36,9 @@ class InformationAim(Mixture):
     bundle instead, min Σλ + max_j (μ_j − λ·v_j) + Σ (λ − c)²/(2tp), begun at c_x = p_x Σ_y θ_y φ(v_x): what x tells.
     """
 
-    def __init__(self, coordinates: Coordinates) -> None:
+    def __init__(self, coordinates: Coordinates, budget: Budget = FREE) -> None:
         super().__init__(np.ones(len(coordinates.p)), accuracy=REPAIRED)
-        self.coordinates, self.p = coordinates, coordinates.p
+        self.coordinates, self.p, self.budget = coordinates, coordinates.p, budget.firm
         self.value, self.fresh = -np.inf, True  # whether rows came in since the last mixture
         self.dual = self.prices = np.zeros(len(self.p))
         self.centre: Floats | None = None
@@ -56,24 +56,28 @@ class InformationAim(Mixture):
 
         HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice), or
         that keeps less than the last one: then it is solved from nothing, and by the interior method where that fails.
+        Where the time ends before, the mixture that it had come to is taken if it keeps more.
         """
         if not self.fresh:
             return self.value
         self.fresh = False
         for method, strategy in (("simplex", PRIMAL), ("simplex", DUAL), ("ipm", None)):
             self.lp.option("solver", method)
-            found = self.lp.solve(strategy)
+            found = self.lp.solve(strategy, self.budget)
             if self._met(found) and not self.worth @ found.x < self.value - GAIN * abs(self.value):
                 self.weights, self.dual = found.x, found.row_dual
-                self.value = max(self.value, float(self.worth @ found.x))
+                break
+            if found.ended:
                 break
             self.lp.h.clearSolver()
         self.lp.option("solver", "simplex")
+        self.value = max(self.value, float(self.worth @ self.weights))
         return self.value
 
     def _met(self, found: Solution) -> bool:
         """Whether columns sum to 1 up to what is shared out in the end; a proof would notice more."""
-        return found.optimal and float(np.abs(found.x @ self.points - 1.0).max()) < SEALING
+        whole = found.optimal or (found.ended and found.x.min(initial=0.0) > -REPAIRED)
+        return whole and float(np.abs(found.x @ self.points - 1.0).max()) < SEALING
 
     def used(self) -> tuple[Floats, Floats]:
         on = self.weights > DUST

@@ -274,7 +274,7 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
     """Rows θ_y v^y of the ε-LDP channel from S that tells most about it: entries {1, E} [Kairouz et al.]."""
     joint = Joint.from_probabilities(shares[:, None] / shares.sum())
     coordinates, S = Coordinates.of(joint), len(shares)
-    master, E = InformationAim(coordinates), float(np.exp(epsilon))
+    master, E = InformationAim(coordinates, budget), float(np.exp(epsilon))
     if S <= SUBSETS:
         master.add(1.0 + (E - 1.0) * subsets(S))
         budget.tell("rows", master.solve())
@@ -282,8 +282,12 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
         free = FreeRows(Cap(E, (np.arange(S),)), coordinates.p)
         order = np.argsort(-shares)
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
-        listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
-        master.add(1.0 + (E - 1.0) * listed)
+        listed = 1.0 + (E - 1.0) * np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
+        master.add(listed)
+        share, some = listed @ coordinates.p / (1.0 + E), 2 * S + np.arange(S - 1)  # a row and its complement: 1 + E
+        kept = share * master.worth[1:]
+        best = some[np.argmax(kept[some] + kept[some + S])] + np.array([0, S])  # a mixture, whatever time is left
+        master.weights[[0, *(1 + best)]], master.value = [0.0, *share[best]], float(kept[best].sum())
         improve(master, [lambda _, budget: free.rows(master.prices, budget)], budget, calm=20, gain=1e-6)
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)

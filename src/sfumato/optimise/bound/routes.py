@@ -64,7 +64,7 @@ class ChainRule:
         self.weight, self.details = self.shares * self.known, {}
         for s in np.argsort(-self.weight).tolist():
             q, mine, given = p[s][p[s] > 0] / self.shares[s], self._part(s, budget), ball.budget / self.shares[s]
-            if len(q) > 1 and mine.left > (STRAND * len(q) if len(q) > 2 else 0.0):
+            if len(q) > 1 and not mine.over and (len(q) == 2 or mine.fits(STRAND * len(q))):
                 self.details[s] = Detail(Block(q, ball, given, given), float(np.exp(2.0 * epsilon)), mine)
         told = [min(x, self.details[s].promised) if s in self.details else x for s, x in enumerate(self.known)]
         self.promised = about + float(self.shares @ told)
@@ -211,7 +211,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     if (p > 0).sum(axis=1).max() > 2 or S > SECRETS:
         return np.inf
     d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
-    strips = strips if STRIP_SECONDS * S * count * strips < budget.left else 1
+    strips = strips if budget.fits(STRIP_SECONDS * S * count * strips) else 1
     spend(STRIP_SECONDS / PASS * S * count * strips)
     t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]

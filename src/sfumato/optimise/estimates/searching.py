@@ -90,7 +90,7 @@ class _Begun:
         self.master, self.cone = Estimates(goal, budget), RatioCone(filled(within), epsilon, reads, at_most)
         self.exact = copy(self.cone)
         self.exact.within, self.rng = within, np.random.default_rng(1)
-        self.mixed = self.master.foretold <= budget.left  # else not even one mixture fits into the time
+        self.mixed = budget.fits(self.master.foretold)  # else not even one mixture fits into the time
         if self.mixed:
             self.blocks = BlockMover.several(self.cone, epsilon, at_most)
             self.sets = sets_of(self.cone.coordinates, within.joint.shape, epsilon, reads)
@@ -137,9 +137,9 @@ class _Begun:
     @property
     def seconds(self) -> float:
         """What it will take to make the rows in use private exactly and to mix them closely, by what a look takes."""
-        began = self.master.budget.clock()
+        began = self.master.budget.work()
         self.exact.cuts(self.master.used()[0][::4])
-        return 4 * (self.master.budget.clock() - began) + 2 * self.master.took
+        return 4 * (self.master.budget.work() - began) + 2 * self.master.took
 
     def finished(self) -> PreciseRows:
         """The rows in use, each mixed with the constant row until private exactly, and with each other once more."""

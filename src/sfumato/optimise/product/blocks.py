@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
+from sfumato.mechanism.table import pieces_at
 from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
@@ -29,7 +31,7 @@ class Arrangement:
     lengths: tuple[Floats, ...]  # per secret [i]
     heights: tuple[Floats, ...]  # per secret [i, u]
 
-    def cells(self) -> tuple[Floats, Ints]:
+    def cells(self) -> tuple[Floats, npt.NDArray[np.int32]]:
         """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
         ends = [np.cumsum(w) for w in self.lengths]
         ends = [e * (self.total / e[-1]) for e in ends]
@@ -38,8 +40,7 @@ class Arrangement:
         cuts = cuts[apart]
         cuts[-1] = self.total
         middle = (cuts[1:] + cuts[:-1]) / 2
-        index = np.stack([np.minimum(np.searchsorted(e, middle), len(e) - 1) for e in ends], axis=1)
-        return np.diff(cuts), index
+        return np.diff(cuts), pieces_at(ends, middle, "right")
 
     def rows(self) -> Floats:
         """Q[y, s·|U| + u]; at most Σ_s (atoms of s − 1) + 1 rows."""
@@ -195,12 +196,12 @@ def decoupled(
         if layout is None or value > best:
             best, layout = value, laid(strands, total)
         budget.tell("product", best)
-        if step == 0 and done == len(order) and budget.left > each * done:
+        if step == 0 and done == len(order) and not budget.less(each * done).over:
             continue
         duals = shares @ np.array([[s.dual[:-1].sum(), s.dual[-1]] for s in strands])
         roof = np.minimum(roof, duals[0] + duals[1] * grid)
         after = float(grid[int(np.argmax(np.log(grid) + roof))])
-        if abs(after - total) <= grid[1] - grid[0] or done < len(order) or budget.left - each * done <= took:
+        if abs(after - total) <= grid[1] - grid[0] or done < len(order) or budget.less(each * done).left <= took:
             break
         total = after
     assert layout is not None
