@@ -20,7 +20,7 @@ from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise import informative
 from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, Progress, patience
+from sfumato.optimise.budget import FREE, Budget, OutOfTime, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import FEW, GAP, listable
 from sfumato.optimise.product.blocks import Arrangement
@@ -250,9 +250,9 @@ def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | Non
     try:
         layout, used = informative.widest(smaller, task.epsilon, budget, profile, task.at_most, each)
         found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
-    except informative.FAILURES as error:
-        note = f"the layout was left out ({type(error).__name__}: {error})"
-        found = Found(Constant(*task.joint.shape), 0.0, [note])  # a closed form will be taken
+    except (OutOfTime, *informative.FAILURES) as error:
+        note = f"the layout was left out ({type(error).__name__}: {error})"  # a closed form will be taken
+        found = Found(Constant(*task.joint.shape), 0.0, [] if isinstance(error, OutOfTime) else [note])
     return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)
 
 

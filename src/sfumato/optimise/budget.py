@@ -61,6 +61,10 @@ def heard_by(listener: Heard | None) -> Iterator[None]:
         _HEARD.reset(token)
 
 
+class OutOfTime(Exception):
+    """Raised where a step that is worth nothing unfinished has no time left: what was found before is taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A deadline on a clock and a listener; ∞ is a search that ends by its gap alone.
@@ -124,6 +128,11 @@ class Budget:
     @property
     def over(self) -> bool:
         return self.left <= 0.0
+
+    def go_on(self) -> None:
+        """Raise OutOfTime if it is over and somebody waits: whoever does not has the step finished."""
+        if self.waited and self.over:
+            raise OutOfTime
 
     def fits(self, seconds: float) -> bool:
         """Whether so many seconds of work may be begun."""

@@ -16,11 +16,11 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
-from sfumato.optimise.budget import STAGE, Budget
+from sfumato.optimise.budget import STAGE, Budget, OutOfTime
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
-from sfumato.optimise.product.two_level import DROPS, TRIES, OutOfTime, Profile, capped, climbed, liked
+from sfumato.optimise.product.two_level import DROPS, TRIES, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
 from sfumato.optimise.starts import FreeRows, ProductMover, Simplices, merged
 from sfumato.tolerances import LEAST
@@ -397,4 +397,5 @@ def widest(
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most, budget.part())[0] if profile is None else profile
     each += 0.0 if within.alpha in CLOSED else SAFE
-    return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen
+    families = Families(within, p, epsilon, chosen, budget)
+    return safe(two_level(families, budget, each=each), within, p, epsilon), chosen
