@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 
 PASS, NUMBER = 4.5e-6, 2.7e-9  # seconds that one pass over an array costs, and each number in it: numpy takes less
 STAGE = 0.6  # of the time left, that a stage has where others follow and add to it: somewhat more than all these have
-GRAIN = 0.05  # seconds of work before which the pace of a machine shows: less is a few turns of its scheduler
+GRAIN = 0.05  # seconds of work that weigh as much as what is known before: less is a few turns of a scheduler
 PATIENCE = "SFUMATO_PATIENCE"  # environment: a factor for the seconds of default searches, 1 unless set
 Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
@@ -51,6 +51,14 @@ def spent() -> float:
     return _WORK.seconds
 
 
+def crowd() -> float:
+    """How many wait for each processor, 1 at least: the pace of a machine before anything was done on it."""
+    try:
+        return max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0)
+    except (AttributeError, OSError):  # Windows has no such number
+        return 1.0
+
+
 @contextlib.contextmanager
 def heard_by(listener: Heard | None) -> Iterator[None]:
     """Searches inside tell how they go, whichever designer began them: a person waits for all of them alike."""
@@ -81,7 +89,7 @@ class Budget:
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
     work: Callable[[], float] = time.thread_time
-    began: tuple[float, float] = (0.0, 0.0)  # clock and work when it did
+    began: tuple[float, float] = (0.0, 0.0)  # clock and work when it did, and a little before
     kept: float = 0.0  # seconds of work for what must be done afterwards
 
     @staticmethod
@@ -90,8 +98,9 @@ class Budget:
         work: Callable[[], float] = time.thread_time,
     ) -> Budget:
         """So many seconds from now; None is as long as it takes."""
-        now = clock()
-        return Budget(float("inf") if seconds is None else now + seconds, progress, clock, work, (now, work()))
+        now, pace = clock(), 1.0 if clock is work else crowd()
+        began = now - GRAIN * pace, work() - GRAIN
+        return Budget(float("inf") if seconds is None else now + seconds, progress, clock, work, began)
 
     @staticmethod
     def of_work(seconds: float, progress: Progress | None = None) -> Budget:
@@ -117,7 +126,7 @@ class Budget:
     def pace(self) -> float:
         """Seconds on the clock for a second of work so far: more than 1 where others keep the machine busy."""
         clock, work = self.began
-        return max((self.clock() - clock + GRAIN) / (self.work() - work + GRAIN), 1.0)
+        return max((self.clock() - clock) / (self.work() - work), 1.0)
 
     @property
     def left(self) -> float:

@@ -143,7 +143,7 @@ class Strand:
     @property
     def foretold(self) -> float:
         """Seconds of its first programme, about: to make its columns takes as long as to solve it."""
-        k = self.constants.shape[1]
+        k = len(self.dual) - 1
         return 2 * LP_PASSES * NUMBER * k**2 * (2 + 2 * max(2, WINDOWS // k))
 
     def _offer(self, blocks: Floats) -> None:
