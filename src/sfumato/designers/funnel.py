@@ -193,8 +193,8 @@ FUNNEL_GAP = 2e-5  # relative gap between value and bound, the least to ask for:
 
 
 def _over_ball(
-    task: Task, method: str, cone: Callable[..., OverSet], margin: float, known: Callable[[Budget], tuple[Floats, float]],
-    budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
+    task: Task, method: str, cone: Callable[..., OverSet], margin: float,
+    known: Callable[[Budget], tuple[Floats, float]], budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
     """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows.
 

@@ -20,9 +20,10 @@ from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise import informative
 from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, OutOfTime, Progress, patience
+from sfumato.optimise.budget import FREE, NUMBER, Budget, OutOfTime, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import FEW, GAP, listable
+from sfumato.optimise.linear import LP_PASSES
 from sfumato.optimise.product.blocks import Arrangement
 from sfumato.optimise.product.two_level import Profile, capped
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
@@ -216,14 +217,17 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
     if every is not None:
         return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
     search = FREE if asked.quick else beside.part(SEARCH)
-    if listable(within, task.reads, search) or (
-        not _laid(within, task) and Coordinates.count(task.joint, task.reads) <= informative.LISTED_ROW
-    ):
+    few = Coordinates.count(task.joint, task.reads) <= informative.LISTED_ROW
+    if listable(within, task.reads, search) or (few and not search.waited and not _laid(within, task)):
+        inputs = task.rows * task.joint.useful.size
+        brief = search.firm.fits(len(closed) * LP_PASSES * NUMBER * inputs**2)  # to list them and to mix them
         found = Found.of(task, informative.most_informative(
-            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
+            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed if brief]),
             others=asked.others, profile=asked.profile, gap=asked.gap, quick=asked.quick, at_most=task.at_most,
             carried=asked.carried, bounding=asked.known is None,
         ))
+    elif few and not _laid(within, task):  # no time for a row: a closed form will be taken
+        found = Found(Constant(task.rows, task.joint.useful.size), 0.0)
     else:
         each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
-from sfumato.optimise.budget import STAGE, Budget, OutOfTime
+from sfumato.optimise.budget import NUMBER, STAGE, Budget, OutOfTime
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
@@ -302,6 +302,7 @@ class Chain:
 
 
 LISTED_ROW = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
+PAIRED = 40  # passes over all pairs of secrets of a row, to find the worst
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 UNEVEN = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
 
@@ -369,7 +370,8 @@ def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     numbers = Coordinates.count(within.joint, reads)
     if numbers > LISTED_ROW:
         return False
-    return budget.fits(2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)))
+    cone, rows = RatioCone(within, 1.0, reads, closely=True), last_rows(numbers)
+    return budget.fits(2.0 * (cone.cost(rows) + PAIRED * NUMBER * rows * len(cone.secrets) ** 2))
 
 
 def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
