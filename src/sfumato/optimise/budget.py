@@ -95,9 +95,10 @@ class Budget:
     @staticmethod
     def of(
         seconds: float | None, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic,
-        work: Callable[[], float] = time.thread_time,
+        work: Callable[[], float] | None = None,
     ) -> Budget:
-        """So many seconds from now; None is as long as it takes."""
+        """So many seconds from now; None is as long as it takes. A clock other than the wall's is of work itself."""
+        work = work or (time.thread_time if clock is time.monotonic else clock)
         now, pace = clock(), 1.0 if clock is work else crowd()
         began = now - GRAIN * pace, work() - GRAIN
         return Budget(float("inf") if seconds is None else now + seconds, progress, clock, work, began)
@@ -110,7 +111,7 @@ class Budget:
     @staticmethod
     def counted(seconds: float, progress: Progress | None = None) -> Budget:
         """About so many seconds of work, by what is done and not by a clock."""
-        return Budget.of(seconds, progress, spent, spent)
+        return Budget.of(seconds, progress, spent)
 
     @property
     def waited(self) -> bool:
@@ -126,6 +127,8 @@ class Budget:
     def pace(self) -> float:
         """Seconds on the clock for a second of work so far: more than 1 where others keep the machine busy."""
         clock, work = self.began
+        if not self.waited:
+            return 1.0
         return max((self.clock() - clock) / (self.work() - work), 1.0)
 
     @property

@@ -92,7 +92,7 @@ class _Begun:
         self.exact.within, self.rng = within, np.random.default_rng(1)
         self.mixed = budget.fits(self.master.foretold)  # else not even one mixture fits into the time
         if self.mixed:
-            self.blocks = BlockMover.several(self.cone, epsilon, at_most)
+            self.blocks = BlockMover.several(self.cone, epsilon, at_most, budget.firm.part())
             self.sets = sets_of(self.cone.coordinates, within.joint.shape, epsilon, reads)
             self._begin(epsilon, known)
 
@@ -229,7 +229,7 @@ class BlockMover:
         self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
 
     @staticmethod
-    def several(cone: RatioCone, epsilon: float, at_most: float | None) -> list[BlockMover]:
+    def several(cone: RatioCone, epsilon: float, at_most: float | None, budget: Budget) -> list[BlockMover]:
         """Without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
         within = cone.within
         if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
@@ -237,7 +237,7 @@ class BlockMover:
         ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
         p, profiles = within.joint.p, [capped(epsilon, at_most)]
         if ball.budget > 0:
-            profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0])
+            profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most, budget)[0])
         return [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(profiles)]
 
     def starts(self, sets: Bools) -> Floats:
