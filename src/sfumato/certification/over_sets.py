@@ -173,7 +173,8 @@ def _subsets(c: Subsets, least: Floats, most: Floats) -> Attained:
 def outer_quotient(top: Floats, low: Floats) -> Floats:
     """top / low rounded up, with 0/0 = 1 and x/0 = ∞."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf)
+        out = up(top / low)
+    return np.where(np.isnan(out), 1.0, out)
 
 
 def _pairs(
