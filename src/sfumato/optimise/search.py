@@ -66,12 +66,13 @@ class InformationAim(Mixture):
             found = self.lp.solve(strategy, self.budget)
             if self._met(found) and not self.worth @ found.x < self.value - GAIN * abs(self.value):
                 self.weights, self.dual = found.x, found.row_dual
+                self.value = max(self.value, float(self.worth @ found.x))
                 break
             if found.ended:
+                self.value = max(self.value, 0.0)  # that of a constant, with which it began
                 break
             self.lp.h.clearSolver()
         self.lp.option("solver", "simplex")
-        self.value = max(self.value, float(self.worth @ self.weights))
         return self.value
 
     def _met(self, found: Solution) -> bool:
