@@ -11,7 +11,7 @@ from highspy import HighsBasis
 
 from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Slopes, smooth
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, OutOfTime
 from sfumato.optimise.cone import NEAR, SETTLED, Cone, Coordinates, RatioCone, repaired
 from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme, Mixture, Solution
@@ -96,7 +96,9 @@ class InformationAim(Mixture):
             return rows
         near = self.next(self.centre, len(self.p) + BUNDLE)
         scale = np.maximum(self.p, EMPTY)
-        y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
+        y, level, weight = proximal(
+            self.points[near], self.worth[near], self.centre / scale, scale, self.bold, self.budget
+        )
         self.prices = y * scale
         self.model = float(self.prices.sum() + level)
         active = np.flatnonzero(weight > 1e-6 * weight.max(initial=LEAST))
@@ -303,7 +305,10 @@ def improve(
     while any(x.calm < calm for x in trials) and not budget.over:  # calm ones too: what others gain moves the prices
         trial = min(trials, key=lambda x: x.spent * (1 + x.calm))
         started, before = budget.clock(), value
-        found = trial.move(master.steer(), budget)
+        try:
+            found = trial.move(master.steer(), budget)
+        except OutOfTime:
+            break
         if not len(found):
             trials.remove(trial)
             continue
