@@ -191,7 +191,7 @@ def _pairs(
     best, done, rest = Attained(found, {}), 0, 0.0  # a bound of the pairs that are not listed
 
     def ratio() -> float:
-        return max(float(best.ratio), rest)
+        return max(float(best.ratio), math.nextafter(rest, 0.0))  # many are alike: one of them may do for all
 
     for k in dict.fromkeys((min(FURTHEST, s), s)):
         (first, high), (second, low) = _furthest(-top, k), _furthest(bottom, k)
