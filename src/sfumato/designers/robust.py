@@ -217,16 +217,17 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
     if every is not None:
         return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
     search = FREE if asked.quick else beside.part(SEARCH)
-    few = Coordinates.count(task.joint, task.reads) <= informative.LISTED_ROW
-    if listable(within, task.reads, search) or (few and not search.waited and not _laid(within, task)):
+    numbers, laid = Coordinates.count(task.joint, task.reads), _laid(within, task)
+    few, brief = numbers <= informative.LISTED_ROW, 2.0 * informative.pairing(task.joint, numbers)
+    if listable(within, task.reads, search) or (few and not laid and search.firm.fits(brief)):
         inputs = task.rows * task.joint.useful.size
-        brief = search.firm.fits(len(closed) * LP_PASSES * NUMBER * inputs**2)  # to list them and to mix them
+        known = closed if search.firm.fits(len(closed) * LP_PASSES * NUMBER * inputs**2) else ()  # to list and to mix
         found = Found.of(task, informative.most_informative(
-            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed if brief]),
+            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in known]),
             others=asked.others, profile=asked.profile, gap=asked.gap, quick=asked.quick, at_most=task.at_most,
             carried=asked.carried, bounding=asked.known is None,
         ))
-    elif few and not _laid(within, task):  # no time for a row: a closed form will be taken
+    elif few and not laid:  # no time for a row: a closed form will be taken
         found = Found(Constant(task.rows, task.joint.useful.size), 0.0)
     else:
         each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret

@@ -370,8 +370,13 @@ def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     numbers = Coordinates.count(within.joint, reads)
     if numbers > LISTED_ROW:
         return False
-    cone, rows = RatioCone(within, 1.0, reads, closely=True), last_rows(numbers)
-    return budget.fits(2.0 * (cone.cost(rows) + PAIRED * NUMBER * rows * len(cone.secrets) ** 2))
+    cost = RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers))
+    return budget.fits(2.0 * (cost + pairing(within.joint, numbers)))
+
+
+def pairing(joint: Joint, numbers: int) -> float:
+    """Seconds to find the worst pairs of secrets of the last rows, which have so many numbers."""
+    return PAIRED * NUMBER * last_rows(numbers) * np.count_nonzero(joint.p_secret) ** 2
 
 
 def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
