@@ -306,7 +306,7 @@ def test_a_mixture_that_keeps_less_than_the_last_one_is_not_believed(monkeypatch
     value = aim.solve()
     aim.add(rows[:1] + 1.0)
     constant = np.eye(len(aim.worth))[0]
-    monkeypatch.setattr(aim.lp, "solve", lambda strategy=None: Solution(True, 0.0, constant, np.zeros(len(aim.p))))
+    monkeypatch.setattr(aim.lp, "solve", lambda *_: Solution(True, 0.0, constant, np.zeros(len(aim.p))))
 
     assert aim.solve() == value > 0
     used, theta = aim.used()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Range = tuple[Floats, Floats]  # below and above
 S = TypeVar("S")
 LOOKED_AT = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+FURTHEST = 64  # secrets with the greatest and with the least bounds, which are compared first
 ATOMS_AT_ONCE = 512  # whose values are spread out together
 
 
@@ -172,33 +173,53 @@ def _subsets(c: Subsets, least: Floats, most: Floats) -> Attained:
 def outer_quotient(top: Floats, low: Floats) -> Floats:
     """top / low rounded up, with 0/0 = 1 and x/0 = ∞."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf)
+        out = up(top / low)
+    return np.where(np.isnan(out), 1.0, out)
 
 
 def _pairs(
     top: Floats, bottom: Floats, sides: Callable[[Ints, Ints, Ints], tuple[S, S]], within: SetBounds[S], found: float,
     target: float, what: str,
 ) -> Attained:
-    """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
+    """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone.
+
+    Where secrets are many, those with the greatest and the least bounds are compared first: mostly no others are worse.
+    """
     n, s = top.shape
     if n * s * s > LISTED:
         return _alone(top, bottom, what)
-    bounds = outer_quotient(top[:, :, None], bottom[:, None, :])
-    bounds[:, np.arange(s), np.arange(s)] = 0.0
-    flat, best, done = bounds.ravel(), Attained(found, {}), 0
+    best, done, rest = Attained(found, {}), 0, 0.0  # a bound of the pairs that are not listed
 
     def ratio() -> float:
-        return float(best.ratio)
+        return max(float(best.ratio), math.nextafter(rest, 0.0))  # many are alike: one of them may do for all
 
-    for some in worst_first(flat, ratio):
-        if done >= LOOKED_AT and flat[some[0]] <= target:
-            return best.or_worse(Attained(float(flat[some[0]]), best.where))
-        at = np.unravel_index(some, bounds.shape)
-        proved = np.minimum(flat[some], within.pairs(*sides(*at), ratio()))
-        i = int(np.argmax(proved))
-        where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
-        best, done = best.or_worse(Attained(float(proved[i]), where)), done + len(some)
+    for k in dict.fromkeys((min(FURTHEST, s), s)):
+        (first, high), (second, low) = _furthest(-top, k), _furthest(bottom, k)
+        bounds = outer_quotient(-high[:, :k, None], low[:, None, :k])
+        bounds[first[:, :, None] == second[:, None, :]] = 0.0
+        flat = bounds.ravel()
+        rest = 0.0 if k == s else float(np.maximum(outer_quotient(-high[:, k], low.min(1)),
+                                                   outer_quotient(-high.min(1), low[:, k])).max())
+        for some in worst_first(flat, ratio):
+            if done >= LOOKED_AT and flat[some[0]] <= target:
+                return best.or_worse(Attained(float(flat[some[0]]), best.where))
+            i, a, b = np.unravel_index(some, bounds.shape)
+            at = i, first[i, a], second[i, b]
+            proved = np.minimum(flat[some], within.pairs(*sides(*at), float(best.ratio)))
+            j = int(np.argmax(proved))
+            where = {what: int(at[0][j]), "first": int(at[1][j]), "second": int(at[2][j])}
+            best, done = best.or_worse(Attained(float(proved[j]), where)), done + len(some)
+        if best.ratio >= rest:
+            break
     return best
+
+
+def _furthest(x: Floats, k: int) -> tuple[Ints, Floats]:
+    """The places of the k least numbers of each row, in order of place, and these numbers with the next one, if any."""
+    at = np.broadcast_to(np.arange(x.shape[1]), x.shape)
+    at = at if k == x.shape[1] else np.argpartition(x, (k - 1, k), axis=1)[:, : k + 1]
+    at = np.concatenate([np.sort(at[:, :k], 1), at[:, k:]], 1)
+    return at[:, :k], np.take_along_axis(x, at, 1)
 
 
 def _alone(top: Floats, bottom: Floats, what: str) -> Attained:

@@ -13,21 +13,24 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
 from sfumato.decimals import at_most
 from sfumato.designers.base import ENDED, LARGEST, LIMIT, Details, Draft, Task, listed_rows, silent
+from sfumato.designers.closed_forms import grr
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.all_levels import meet
 from sfumato.optimise.arrays import DUST, GHOST, SEALING
-from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import BeliefCone, Cone, RatioCone
+from sfumato.optimise.budget import NUMBER, Budget
+from sfumato.optimise.cone import BeliefCone, RatioCone
 from sfumato.optimise.cone import repaired as private_rows
 from sfumato.optimise.funnel import posteriors
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.optimise.search import InformationAim, Tangents, improve, mixed_again
+from sfumato.optimise.linear import LP_PASSES
+from sfumato.optimise.search import InformationAim, Tangents, improve, last_rows, mixed_again
 from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato_kernel.laws import ALIAS_BITS
 
+OverSet = RatioCone | BeliefCone
 SMEARS = tuple(2.0**-k for k in (44, 40, 36, 32, 28, 24, 20, 17, 14, 12, 11, 10, 9, 8, 7, 6))  # of a constant law
 
 
@@ -56,7 +59,7 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
 
 
 def _funnel(
-    task: Task, method: str, cone: Callable[..., Cone], margin: float, best: Callable[..., posteriors.Funnel],
+    task: Task, method: str, cone: Callable[..., OverSet], margin: float, best: Callable[..., posteriors.Funnel],
     budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
     """The best at P̂, whose bound is for every mechanism that reads X alone; or `_over_ball`."""
@@ -69,8 +72,16 @@ def _funnel(
     if task.epsilon == 0.0:
         return perfect(task, method)
     found = best(task.joint.p, task.epsilon, budget, gap=gap)
+    if budget.over and (closed := _closed(task, method, found.bound)).value(task) > found.value:
+        return closed
     note = f"{found.status}; the bound holds for every mechanism that reads the useful variable alone"
     return Draft(Table(found.matrix, 1), method, found.bound, (note,), {"status": found.status}, fine=True)
+
+
+def _closed(task: Task, method: str, bound: float) -> Draft:
+    """The closed form that every set has, at RLDP, which implies the other notions."""
+    law = grr(replace(task, notion="rldp")).law
+    return Draft(law, method, bound, (f"{ENDED}: grr",))
 
 
 def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
@@ -106,6 +117,8 @@ def pml(
     told = posteriors.response_bound(joint.p_secret, task.epsilon)
     limit = min(task.ceiling, joint.entropy_useful_given_secret + told)
     if not (robust or task.at_most is not None) and task.epsilon > 0.0:
+        if not budget.fits(LP_PASSES * NUMBER * joint.p.size**2):  # it has about as many rows as cells
+            return _closed(task, "pml", limit)
         note = "the optimum at the design distribution"
         return Draft(law_of_rows(_telling(at), task), "pml", limit, (note,), fine=True)
     if task.epsilon == 0.0 or joint.secret.size * len(at.coordinates.p) ** 2 <= WORK:
@@ -180,8 +193,8 @@ FUNNEL_GAP = 2e-5  # relative gap between value and bound, the least to ask for:
 
 
 def _over_ball(
-    task: Task, method: str, cone: Callable[..., Cone], margin: float, known: Callable[[Budget], tuple[Floats, float]],
-    budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
+    task: Task, method: str, cone: Callable[..., OverSet], margin: float,
+    known: Callable[[Budget], tuple[Floats, float]], budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
     """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows.
 
@@ -192,7 +205,10 @@ def _over_ball(
         return unsought
     close, alone = max(gap, FUNNEL_GAP), task.reads == "useful"
     inner, outer = cone(min(task.epsilon, LARGEST), at_most=task.at_most), cone(task.epsilon + margin)
-    master, n = InformationAim(inner.coordinates), len(inner.coordinates.p)
+    n = len(inner.coordinates.p)
+    if not budget.fits(inner.cost(n) + inner.cost(last_rows(n))):  # to begin and to end
+        return _closed(task, method, task.ceiling)
+    master = InformationAim(inner.coordinates, budget)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
     master.add(private_rows(inner, np.concatenate([np.eye(n) + DUST, *begun]), loose=True))
     bound, _ = meet(inner, outer, master, budget.part(), gap=close)
@@ -229,7 +245,7 @@ def law_of_rows(master: InformationAim, task: Task) -> Table:
 # --- several attributes, private also against those who know some of them; and the paper's own design -----------------
 
 
-TRIED = 64  # values of x up to which a joint design is tried when none is asked for
+TRIED, UNASKED = 64, 2.5  # values of x up to which a joint design is tried when none is asked for, and seconds
 
 
 def srlip(
@@ -251,7 +267,7 @@ def srlip(
         law = Table(whole(parts.mechanisms), 1)
         return Draft(law, "srlip", task.joint.entropy_useful, (note,), details, fine=True)
     quick = time_limit is None and joint is None  # as long as the product takes, about
-    direct = joint_design(p, task.epsilon, Budget.of(posteriors.COLUMNS) if quick else budget, gap=gap)
+    direct = joint_design(p, task.epsilon, Budget.of(UNASKED) if quick else budget, gap=gap)
     more = direct.value / parts.value if parts.value > 0 else float("inf")
     note = f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each"
     law = Table(direct.matrix if more > 1 else whole(parts.mechanisms), 1)

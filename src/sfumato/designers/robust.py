@@ -20,9 +20,10 @@ from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise import informative
 from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, Progress, patience
+from sfumato.optimise.budget import FREE, NUMBER, Budget, OutOfTime, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import FEW, GAP, listable
+from sfumato.optimise.linear import LP_PASSES
 from sfumato.optimise.product.blocks import Arrangement
 from sfumato.optimise.product.two_level import Profile, capped
 from sfumato.optimise.starts import Simplices, best_at_a_point, best_over_simplices
@@ -216,14 +217,18 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
     if every is not None:
         return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
     search = FREE if asked.quick else beside.part(SEARCH)
-    if listable(within, task.reads, search) or (
-        not _laid(within, task) and Coordinates.count(task.joint, task.reads) <= informative.LISTED_ROW
-    ):
+    numbers, laid = Coordinates.count(task.joint, task.reads), _laid(within, task)
+    few, brief = numbers <= informative.LISTED_ROW, 2.0 * informative.pairing(task.joint, numbers)
+    if listable(within, task.reads, search) or (few and not laid and search.firm.fits(brief)):
+        inputs = task.rows * task.joint.useful.size
+        known = closed if search.firm.fits(len(closed) * LP_PASSES * NUMBER * inputs**2) else ()  # to list and to mix
         found = Found.of(task, informative.most_informative(
-            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
+            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in known]),
             others=asked.others, profile=asked.profile, gap=asked.gap, quick=asked.quick, at_most=task.at_most,
             carried=asked.carried, bounding=asked.known is None,
         ))
+    elif few and not laid:  # no time for a row: a closed form will be taken
+        found = Found(Constant(task.rows, task.joint.useful.size), 0.0)
     else:
         each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)
@@ -250,9 +255,9 @@ def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | Non
     try:
         layout, used = informative.widest(smaller, task.epsilon, budget, profile, task.at_most, each)
         found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
-    except informative.FAILURES as error:
-        note = f"the layout was left out ({type(error).__name__}: {error})"
-        found = Found(Constant(*task.joint.shape), 0.0, [note])  # a closed form will be taken
+    except (OutOfTime, *informative.FAILURES) as error:
+        note = f"the layout was left out ({type(error).__name__}: {error})"  # a closed form will be taken
+        found = Found(Constant(*task.joint.shape), 0.0, [] if isinstance(error, OutOfTime) else [note])
     return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -209,9 +210,7 @@ class Layout(OneWord):
         """The atom of each secret that contains each output, as [y, s]."""
         # Sealed cuts are whole numbers that floats may not tell apart: a piece is known by where it begins.
         middle = self.cuts - (self.widths / 2 if self.bits is None else self.widths)
-        found = [np.searchsorted(np.cumsum(x), middle, side="right") for x in self.lengths]
-        capped = [np.minimum(f, len(x) - 1) for f, x in zip(found, self.lengths, strict=True)]
-        return np.stack(capped, 1).astype(np.int32)
+        return pieces_at([np.cumsum(x) for x in self.lengths], middle, "left")
 
     def row(self, y: int) -> Weights:
         at = self.atoms_at[y]
@@ -296,6 +295,16 @@ class Layout(OneWord):
             return None
         blocks = [np.asarray(h, float)[at] for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
         return np.concatenate(blocks, 1) * (np.asarray(self.widths, float) / laws.scale(self.bits))[:, None]
+
+
+def pieces_at(ends: Sequence[Weights], places: Weights, side: Literal["left", "right"]) -> npt.NDArray[np.int32]:
+    """Which piece of each partition holds each of the places, which are in order, as [place, partition]: a place at an
+    end is in the next piece (left) or in the one that ends there. A partition lies in memory in one run."""
+    out = np.empty((len(ends), len(places)), np.int32)
+    for row, e in zip(out, ends, strict=True):
+        begins = np.searchsorted(places, e[:-1], side)
+        row[:] = np.repeat(np.arange(len(e)), np.diff(begins, prepend=0, append=len(places)))
+    return out.T
 
 
 def _whole_mass(lengths: Ints, heights: Ints) -> Weights:

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfumato.errors import InputError
 
 PASS, NUMBER = 4.5e-6, 2.7e-9  # seconds that one pass over an array costs, and each number in it: numpy takes less
 STAGE = 0.6  # of the time left, that a stage has where others follow and add to it: somewhat more than all these have
+GRAIN = 0.05  # seconds of work at the pace of an idle machine, with which a pace begins: less is a scheduler's turn
 PATIENCE = "SFUMATO_PATIENCE"  # environment: a factor for the seconds of default searches, 1 unless set
 Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
@@ -60,6 +61,10 @@ def heard_by(listener: Heard | None) -> Iterator[None]:
         _HEARD.reset(token)
 
 
+class OutOfTime(Exception):
+    """Raised where a step that is worth nothing unfinished has no time left: what was found before is taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A deadline on a clock and a listener; ∞ is a search that ends by its gap alone.
@@ -67,18 +72,27 @@ class Budget:
     The clock is that of the wall where somebody set a limit. A search that nobody limited counts what it does
     (`spent`), so that the same table, in any order, gets the same answer on any machine; or the time it works
     (`time.thread_time`), where its steps are not counted.
+
+    What a step will cost is foretold in seconds of work, which take longer on the wall of a busy machine: `less` keeps
+    them and `fits` compares them at the pace of this budget so far, as long as the pace goes on changing.
     """
 
     deadline: float = float("inf")
     progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
+    work: Callable[[], float] = time.thread_time
+    began: tuple[float, float] = (0.0, 0.0)  # clock and work when it did, and a little before
+    kept: float = 0.0  # seconds of work for what must be done afterwards
 
     @staticmethod
     def of(
-        seconds: float | None, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic
+        seconds: float | None, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic,
+        work: Callable[[], float] | None = None,
     ) -> Budget:
-        """So many seconds from now; None is as long as it takes."""
-        return Budget(float("inf") if seconds is None else clock() + seconds, progress, clock)
+        """So many seconds from now; None is as long as it takes. A clock other than the wall's is of work itself."""
+        work = work or (time.thread_time if clock is time.monotonic else clock)
+        now, began = clock(), (clock() - GRAIN, work() - GRAIN)
+        return Budget(float("inf") if seconds is None else now + seconds, progress, clock, work, began)
 
     @staticmethod
     def of_work(seconds: float, progress: Progress | None = None) -> Budget:
@@ -91,21 +105,48 @@ class Budget:
         return Budget.of(seconds, progress, spent)
 
     @property
+    def waited(self) -> bool:
+        """Whether somebody waits: the clock does not stand still while others work."""
+        return self.clock is not self.work
+
+    @property
+    def firm(self) -> Budget:
+        """The same where somebody waits, else one without end: for steps that are not worth breaking off."""
+        return self if self.waited else FREE
+
+    @property
+    def pace(self) -> float:
+        """Seconds on the clock for a second of work so far: more than 1 where others keep the machine busy."""
+        clock, work = self.began
+        return max((self.clock() - clock) / max(self.work() - work, GRAIN), 1.0) if self.waited else 1.0
+
+    @property
     def left(self) -> float:
-        """Seconds until the deadline, never negative."""
-        return max(self.deadline - self.clock(), 0.0)
+        """Seconds until the deadline, less those that are kept; never negative."""
+        kept = self.kept * self.pace if self.kept else 0.0
+        return max(self.deadline - kept - self.clock(), 0.0)
 
     @property
     def over(self) -> bool:
-        return self.clock() >= self.deadline
+        return self.left <= 0.0
+
+    def go_on(self) -> None:
+        """Raise OutOfTime if it is over and somebody waits: whoever does not has the step finished."""
+        if self.waited and self.over:
+            raise OutOfTime
+
+    def fits(self, seconds: float) -> bool:
+        """Whether so many seconds of work may be begun."""
+        return seconds * self.pace <= self.left
 
     def part(self, share: float = STAGE, most: float = float("inf")) -> Budget:
         """A stage that may take this share of what is left, and no more seconds than `most`."""
-        return Budget(min(self.deadline, self.clock() + min(share * self.left, most)), self.progress, self.clock)
+        mine, kept = min(share * self.left, most), self.kept * self.pace
+        return replace(self, deadline=min(self.deadline, self.clock() + mine + kept))
 
     def less(self, seconds: float) -> Budget:
-        """What is left when so many seconds are kept for something that must be done afterwards."""
-        return Budget(self.deadline - seconds, self.progress, self.clock)
+        """What is left when so many seconds of work are kept for something that must be done afterwards."""
+        return replace(self, kept=self.kept + seconds)
 
     def tell(self, stage: str, value: float, bound: float = float("inf")) -> None:
         if self.progress is not None:

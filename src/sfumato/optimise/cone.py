@@ -320,6 +320,7 @@ class BeliefCone(_OverSet):
     """
 
     MARGIN = 2e-6  # nats: less than a proof by intervals can be relied on to find
+    SEARCHED = 3_500  # passes over the values of a row for each secret and half
 
     def __init__(
         self, within: WorstPairs, epsilon: float, reads: str = "both", *, below: bool = False,
@@ -360,6 +361,11 @@ class BeliefCone(_OverSet):
         away = others(np.arange(S)[:, None], s)  # [k, s'], s' ≠ s
         normal[k[:, None], away] = rest.reshape(len(s), S - 1, U)
         return self.coordinates.normals(normal)
+
+    def cost(self, rows: int) -> float:
+        """Seconds that it takes to repair so many rows over a ball."""
+        every = rows * len(self.secrets) * len(self.halves) * len(self.coordinates.p)
+        return 0.0 if self.ball is None else 2.0 * NUMBER * self.SEARCHED * every
 
     def _fixed(self) -> Floats:
         """All cuts at the one distribution."""

@@ -132,8 +132,11 @@ def solved(solver: clarabel.DefaultSolver) -> ConicSolution:
     return ConicSolution(str(answer.status), answer.status in done, np.array(answer.x), np.array(answer.z))
 
 
-def proximal(rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float) -> tuple[Floats, float, Floats]:
+def proximal(
+    rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float, budget: Budget = FREE
+) -> tuple[Floats, float, Floats]:
     """min w·y + r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j."""
+    budget.go_on()
     k, n = rows.shape
     spend(100 + 2.4 * k)
     spend(1, 8 * k * n**2 + 20 * n**3)
@@ -141,7 +144,8 @@ def proximal(rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: 
     entries = np.hstack([rows * weight, np.ones((k, 1))])
     programme.nonnegative(row.ravel(), column.ravel(), entries.ravel(), -gains)
     cost, bend = np.append(weight - weight * centre / bold, 1.0), np.append(weight / bold, 0.0)
-    found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend)  # prices are judged later: a few digits do
+    found = programme.solve(cost, tolerance=GHOST, refine=True, bend=bend, budget=budget)  # a few digits do for prices
+    budget.go_on()
     return found.x[:n], float(found.x[n]), found.z
 
 

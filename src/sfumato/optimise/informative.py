@@ -16,11 +16,11 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
-from sfumato.optimise.budget import STAGE, Budget
+from sfumato.optimise.budget import NUMBER, STAGE, Budget, OutOfTime
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
-from sfumato.optimise.product.two_level import DROPS, TRIES, OutOfTime, Profile, capped, climbed, liked
+from sfumato.optimise.product.two_level import DROPS, TRIES, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
 from sfumato.optimise.starts import FreeRows, ProductMover, Simplices, merged
 from sfumato.tolerances import LEAST
@@ -63,7 +63,7 @@ class Chain:
         self.cone = RatioCone(within, epsilon + spare, reads, at_most)
         self.last = RatioCone(within, epsilon + spare, reads, at_most, closely=True)
         self.coordinates = self.cone.coordinates
-        self.master = InformationAim(self.coordinates)
+        self.master = InformationAim(self.coordinates, budget)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
         self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
@@ -189,7 +189,7 @@ class Chain:
     def _anything(self) -> None:
         """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
         free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.reads), self.coordinates.p)
-        aim = InformationAim(self.coordinates)
+        aim = InformationAim(self.coordinates, self.budget)
         improve(aim, [lambda _, budget: free.rows(aim.prices, budget)], self.budget.part())
         self.master.add(settled(self.cone, aim.used()[0]))
 
@@ -207,7 +207,7 @@ class Chain:
             if not (self.families and budget.over) or profile in self.families:
                 x = self.coordinates.taken(two_level(self._under(profile), budget).rows())
                 x = x[x @ self.coordinates.p > 0]
-                self.master.add(settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x)
+                self.master.add(settled(self.cone, x) if self.budget.fits(self.cone.cost(len(x))) else x)
         self.families = {best: self.families.pop(best), **self.families}
 
     def _climbed(self, first: Profile, budget: Budget) -> Profile:
@@ -302,6 +302,7 @@ class Chain:
 
 
 LISTED_ROW = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
+PAIRED = 40  # passes over all pairs of secrets of a row, to find the worst
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 UNEVEN = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
 
@@ -369,7 +370,13 @@ def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
     numbers = Coordinates.count(within.joint, reads)
     if numbers > LISTED_ROW:
         return False
-    return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
+    cost = RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers))
+    return budget.fits(2.0 * (cost + pairing(within.joint, numbers)))
+
+
+def pairing(joint: Joint, numbers: int) -> float:
+    """Seconds to find the worst pairs of secrets of the last rows, which have so many numbers."""
+    return PAIRED * NUMBER * last_rows(numbers) * np.count_nonzero(joint.p_secret) ** 2
 
 
 def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:
@@ -397,4 +404,5 @@ def widest(
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most, budget.part())[0] if profile is None else profile
     each += 0.0 if within.alpha in CLOSED else SAFE
-    return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen
+    families = Families(within, p, epsilon, chosen, budget)
+    return safe(two_level(families, budget, each=each), within, p, epsilon), chosen

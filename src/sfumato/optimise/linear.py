@@ -3,7 +3,6 @@ every search here ends in: rows of a pool, blocks of a secret, posteriors, rays.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -37,6 +36,7 @@ class Solution:
     x: Floats
     row_dual: Floats
     infeasible: bool = False  # says HiGHS; `LinearProgramme.ray` may prove it
+    ended: bool = False  # by the time: x may be feasible and better than what it began with
 
 
 class LinearProgramme:
@@ -117,11 +117,11 @@ class LinearProgramme:
         spend(LP_PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
         optimal, empty = bool(status == STATUS.kOptimal), bool(status == STATUS.kInfeasible)
         x, row_dual = np.array(sol.col_value), np.array(sol.row_dual)
-        return Solution(optimal, float(told.objective_function_value), x, row_dual, empty)
+        return Solution(optimal, float(told.objective_function_value), x, row_dual, empty, bool(status in ENDED))
 
     def _keep(self, budget: Budget) -> None:
         """What is left of the budget, by the clock on the wall where that is meant, else by iterations."""
-        wall, left = budget.clock is time.monotonic, min(budget.left, FOREVER)
+        wall, left = budget.waited, min(budget.left, FOREVER)
         most = FOREVER if wall else left / (PASS + NUMBER * self.h.getNumNz())
         self.option("time_limit", self.h.getRunTime() + left if wall else INFINITY)
         self.option("simplex_iteration_limit", int(min(most, FOREVER)))

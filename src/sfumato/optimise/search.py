@@ -11,7 +11,7 @@ from highspy import HighsBasis
 
 from sfumato.optimise.arrays import DUST, EMPTY, REPAIRED, SEALING, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Slopes, smooth
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, OutOfTime
 from sfumato.optimise.cone import NEAR, SETTLED, Cone, Coordinates, RatioCone, repaired
 from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DEVEX, DUAL, INFINITY, PRIMAL, LinearProgramme, Mixture, Solution
@@ -36,9 +36,9 @@ class InformationAim(Mixture):
     bundle instead, min Σλ + max_j (μ_j − λ·v_j) + Σ (λ − c)²/(2tp), begun at c_x = p_x Σ_y θ_y φ(v_x): what x tells.
     """
 
-    def __init__(self, coordinates: Coordinates) -> None:
+    def __init__(self, coordinates: Coordinates, budget: Budget = FREE) -> None:
         super().__init__(np.ones(len(coordinates.p)), accuracy=REPAIRED)
-        self.coordinates, self.p = coordinates, coordinates.p
+        self.coordinates, self.p, self.budget = coordinates, coordinates.p, budget.firm
         self.value, self.fresh = -np.inf, True  # whether rows came in since the last mixture
         self.dual = self.prices = np.zeros(len(self.p))
         self.centre: Floats | None = None
@@ -56,16 +56,20 @@ class InformationAim(Mixture):
 
         HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice), or
         that keeps less than the last one: then it is solved from nothing, and by the interior method where that fails.
+        Where the time ends before, the mixture that it had come to is taken if it keeps more.
         """
         if not self.fresh:
             return self.value
         self.fresh = False
         for method, strategy in (("simplex", PRIMAL), ("simplex", DUAL), ("ipm", None)):
             self.lp.option("solver", method)
-            found = self.lp.solve(strategy)
+            found = self.lp.solve(strategy, self.budget)
             if self._met(found) and not self.worth @ found.x < self.value - GAIN * abs(self.value):
                 self.weights, self.dual = found.x, found.row_dual
                 self.value = max(self.value, float(self.worth @ found.x))
+                break
+            if found.ended:
+                self.value = max(self.value, 0.0)  # that of a constant, with which it began
                 break
             self.lp.h.clearSolver()
         self.lp.option("solver", "simplex")
@@ -73,7 +77,8 @@ class InformationAim(Mixture):
 
     def _met(self, found: Solution) -> bool:
         """Whether columns sum to 1 up to what is shared out in the end; a proof would notice more."""
-        return found.optimal and float(np.abs(found.x @ self.points - 1.0).max()) < SEALING
+        whole = found.optimal or (found.ended and found.x.min(initial=0.0) > -REPAIRED)
+        return whole and float(np.abs(found.x @ self.points - 1.0).max()) < SEALING
 
     def used(self) -> tuple[Floats, Floats]:
         on = self.weights > DUST
@@ -91,7 +96,9 @@ class InformationAim(Mixture):
             return rows
         near = self.next(self.centre, len(self.p) + BUNDLE)
         scale = np.maximum(self.p, EMPTY)
-        y, level, weight = proximal(self.points[near], self.worth[near], self.centre / scale, scale, self.bold)
+        y, level, weight = proximal(
+            self.points[near], self.worth[near], self.centre / scale, scale, self.bold, self.budget
+        )
         self.prices = y * scale
         self.model = float(self.prices.sum() + level)
         active = np.flatnonzero(weight > 1e-6 * weight.max(initial=LEAST))
@@ -298,7 +305,10 @@ def improve(
     while any(x.calm < calm for x in trials) and not budget.over:  # calm ones too: what others gain moves the prices
         trial = min(trials, key=lambda x: x.spent * (1 + x.calm))
         started, before = budget.clock(), value
-        found = trial.move(master.steer(), budget)
+        try:
+            found = trial.move(master.steer(), budget)
+        except OutOfTime:
+            break
         if not len(found):
             trials.remove(trial)
             continue

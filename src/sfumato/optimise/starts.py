@@ -10,13 +10,13 @@ import numpy as np
 
 from sfumato.joint import Joint, entropy
 from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
-from sfumato.optimise.budget import Budget, spend
+from sfumato.optimise.budget import NUMBER, Budget, spend
 from sfumato.optimise.cone import Cap, Coordinates
-from sfumato.optimise.linear import best_cover
+from sfumato.optimise.linear import LP_PASSES, best_cover
 from sfumato.optimise.product.blocks import Arrangement, Families
 from sfumato.optimise.product.two_level import BEAM, subsets
 from sfumato.optimise.search import InformationAim, improve
-from sfumato.tolerances import LEAST, SUBSETS, UNIT
+from sfumato.tolerances import ALIKE, LEAST, SUBSETS, UNIT
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.sets import Pairs, quotient
 
@@ -274,19 +274,32 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
     """Rows θ_y v^y of the ε-LDP channel from S that tells most about it: entries {1, E} [Kairouz et al.]."""
     joint = Joint.from_probabilities(shares[:, None] / shares.sum())
     coordinates, S = Coordinates.of(joint), len(shares)
-    master, E = InformationAim(coordinates), float(np.exp(epsilon))
+    master, E = InformationAim(coordinates, budget), float(np.exp(epsilon))
     if S <= SUBSETS:
         master.add(1.0 + (E - 1.0) * subsets(S))
         budget.tell("rows", master.solve())
-    else:
+    elif budget.firm.fits(LP_PASSES * NUMBER * 4 * S**2):
         free = FreeRows(Cap(E, (np.arange(S),)), coordinates.p)
         order = np.argsort(-shares)
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
         master.add(1.0 + (E - 1.0) * listed)
         improve(master, [lambda _, budget: free.rows(master.prices, budget)], budget, calm=20, gain=1e-6)
+    halves, kept = _halved(coordinates.p, E)
+    if master.value < kept * (1 - ALIKE):
+        return halves
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)
+
+
+def _halved(p: Floats, E: float) -> tuple[Floats, float]:
+    """The two rows of the channel that best tells whether a secret is among the commonest, and what that keeps: the
+    most that one bit can, whatever time there is."""
+    order = np.argsort(-p)
+    mass = 1.0 + (E - 1.0) * np.cumsum(p[order])[:-1]  # of the row that is E on the first 1, 2, …
+    kept = (xlogx(E) - xlogx(mass) - xlogx(1.0 + E - mass)) / (1.0 + E)
+    first = np.where(np.argsort(order) <= np.argmax(kept), E, 1.0) / (1.0 + E)
+    return np.stack([first, 1.0 - first]), float(kept.max())
 
 
 def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:

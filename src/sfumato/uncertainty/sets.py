@@ -155,12 +155,16 @@ def greatest_of_pairs(top: Floats, bottom: Floats, of: Callable[[Floats, Floats]
 
 def worst_first(bounds: Floats, found: Callable[[], float]) -> Iterator[Ints]:
     """Places of bounds[i], the greatest first, as long as they exceed what is found: a few, and then more at a time."""
-    order, count = np.flatnonzero(bounds > found()), FEW_PAIRS
-    order = order[np.argsort(-bounds[order], kind="stable")]
-    while len(order):
+    rest, order, count = np.flatnonzero(bounds > found()), np.zeros(0, np.int64), FEW_PAIRS
+    while len(order) or len(rest):
+        if len(order) < count and len(rest):  # some are put in order at a time: few are ever asked for
+            values = bounds[rest]
+            enough = values >= np.partition(values, -min(MANY_PAIRS, len(rest)))[-min(MANY_PAIRS, len(rest))]
+            some, rest = rest[enough], rest[~enough]
+            order = np.concatenate([order, some[np.argsort(-bounds[some], kind="stable")]])
         yield order[:count]
-        order, count = order[count:], min(FEW_PAIRS * count, MANY_PAIRS)
-        order = order[bounds[order] > found()]
+        order, count, least = order[count:], min(FEW_PAIRS * count, MANY_PAIRS), found()
+        order, rest = order[bounds[order] > least], rest[bounds[rest] > least]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -95,7 +95,7 @@ def _over_ball(live: Floats, ball: SharedRadius, epsilon: float, found: _Proved)
         found.keep("two values", two_values(live, ball, epsilon, budget))
     if found.go_on("chain"):
         begun["chain"] = ChainRule(live, ball, epsilon, budget.part(FITTED))
-    if live.shape[1] > 2 and budget.left > STRAND * np.count_nonzero(live) and found.go_on("split"):
+    if live.shape[1] > 2 and budget.fits(STRAND * np.count_nonzero(live)) and found.go_on("split"):
         begun["split"] = Split(live, ball, epsilon, budget.part(FITTED))
     for name, route in sorted(begun.items(), key=lambda x: x[1].promised):
         if route.promised < found.least and found.go_on(name):

@@ -107,7 +107,7 @@ class ChainRule:
             q, mine, given = p[s][p[s] > 0] / self.shares[s], self._part(s, budget), ball.budget / self.shares[s]
             self.told[s], attained = self._met(np.array([s]), mine.part())
             promised[s] = self.told[s]
-            if self.told[s] > attained * (1.0 + WHOLE) and mine.left > STRAND * len(q) > 2 * STRAND:
+            if self.told[s] > attained * (1.0 + WHOLE) and len(q) > 2 and mine.fits(STRAND * len(q)):
                 self.details[s] = Detail(Block(q, ball, given, given), ratio, mine)
                 promised[s] = min(promised[s], self.shares[s] * self.details[s].promised)
         pair = np.argsort(-self.shares)[:2]
@@ -292,7 +292,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     if (p > 0).sum(axis=1).max() > 2 or S > SECRETS:
         return np.inf
     d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
-    strips = strips if STRIP_SECONDS * S * count * strips < budget.left else 1
+    strips = strips if budget.fits(STRIP_SECONDS * S * count * strips) else 1
     spend(STRIP_SECONDS / PASS * S * count * strips)
     t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]

@@ -126,7 +126,7 @@ class Estimates:
         self.prices, self.slope = np.zeros(n), np.zeros((0, 0))  # from the first mixture on
         self.best = self.rows, self.theta
         self.value, self.fresh = -np.inf, n + FEWEST  # rows of a mixture that were not in the last one, at most
-        self.most, self.took = int(HEAVIEST * self.fresh), 0.0  # seconds of the last mixture
+        self.most, self.took = int(HEAVIEST * self.fresh), 0.0  # seconds of work of the last mixture
         self.foretold = PACE * self.most**2 * (self.most / 3 + 2 * n)  # those of the first, about
 
     def add(self, rows: Floats) -> None:
@@ -136,13 +136,13 @@ class Estimates:
 
     def solve(self, settled: float = ON_THE_WAY) -> float:
         """Mix the pool best, unless the time that is left is too short for it."""
-        if self.took > self.budget.left or not len(self.rest):
+        if not self.budget.fits(self.took) or not len(self.rest):
             return self.value
         rows, theta = self._pool()
-        began = self.budget.clock()
+        began = self.budget.work()
         with _libraries().limit(limits=1, user_api="blas"):  # threads that wait for others cost more than they bring
             found = best_mixture(rows, self.goal.dense, theta, settled, None if self.seen.all() else self.seen)
-        self.took = self.budget.clock() - began
+        self.took = self.budget.work() - began
         self.rows, self.theta, self.rest, self.prices = rows, found.weight, self.rest[:0], found.dual
         self.slope = np.zeros((len(self.p), len(self.p)))
         self.slope[np.ix_(self.seen, self.seen)] = found.slope

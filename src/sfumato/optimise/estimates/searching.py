@@ -90,9 +90,9 @@ class _Begun:
         self.master, self.cone = Estimates(goal, budget), RatioCone(filled(within), epsilon, reads, at_most)
         self.exact = copy(self.cone)
         self.exact.within, self.rng = within, np.random.default_rng(1)
-        self.mixed = self.master.foretold <= budget.left  # else not even one mixture fits into the time
+        self.mixed = budget.fits(self.master.foretold)  # else not even one mixture fits into the time
         if self.mixed:
-            self.blocks = BlockMover.several(self.cone, epsilon, at_most)
+            self.blocks = BlockMover.several(self.cone, epsilon, at_most, budget.firm.part())
             self.sets = sets_of(self.cone.coordinates, within.joint.shape, epsilon, reads)
             self._begin(epsilon, known)
 
@@ -137,9 +137,9 @@ class _Begun:
     @property
     def seconds(self) -> float:
         """What it will take to make the rows in use private exactly and to mix them closely, by what a look takes."""
-        began = self.master.budget.clock()
+        began = self.master.budget.work()
         self.exact.cuts(self.master.used()[0][::4])
-        return 4 * (self.master.budget.clock() - began) + 2 * self.master.took
+        return 4 * (self.master.budget.work() - began) + 2 * self.master.took
 
     def finished(self) -> PreciseRows:
         """The rows in use, each mixed with the constant row until private exactly, and with each other once more."""
@@ -229,7 +229,7 @@ class BlockMover:
         self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
 
     @staticmethod
-    def several(cone: RatioCone, epsilon: float, at_most: float | None) -> list[BlockMover]:
+    def several(cone: RatioCone, epsilon: float, at_most: float | None, budget: Budget) -> list[BlockMover]:
         """Without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
         within = cone.within
         if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
@@ -237,7 +237,7 @@ class BlockMover:
         ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
         p, profiles = within.joint.p, [capped(epsilon, at_most)]
         if ball.budget > 0:
-            profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0])
+            profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most, budget)[0])
         return [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(profiles)]
 
     def starts(self, sets: Bools) -> Floats:

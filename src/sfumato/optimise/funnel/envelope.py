@@ -141,7 +141,8 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     For any prices λ and any δ ≥ max f(v) − λ·v over the polytope, λ·mean + δ is a bound (Σ mean = 1).
     """
     piece, random, size = Slice(rows, extra), np.random.default_rng(0), len(mean)
-    corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
+    none, full = np.zeros(size), np.ones(size)
+    corners = [(None, 1.0) if budget.over else piece.best(unit, none, full) for unit in np.eye(size)]
     high = np.minimum(1.0, np.array([bound for _, bound in corners]))
     master, bound = Mixture(mean), float(mean @ np.log(high)) + DUST  # the chord on [0, u] alone
     fresh = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])

@@ -24,8 +24,6 @@ from sfumato.optimise.linear import Cover, Mixture, best_cover
 from sfumato.optimise.starts import told_in_full
 from sfumato.tolerances import EXPONENT, LEAST, SUBSETS
 
-COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Funnel:
@@ -135,7 +133,7 @@ def optimum(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: flo
     try:
         return enumerated(p, rows, extra=extra, budget=budget.part())
     except (TooManyRays, Degenerate):
-        return generated(p, rows, budget if budget.left > COLUMNS else Budget.of(COLUMNS), extra=extra, gap=gap)
+        return generated(p, rows, budget, extra=extra, gap=gap)
 
 
 def repaired(found: Funnel, p: Floats, epsilon: float, level: Callable[[Floats], float]) -> Funnel:

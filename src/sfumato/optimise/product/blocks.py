@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
+from sfumato.mechanism.table import pieces_at
 from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
-from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.linear import DUAL, PRIMAL, Mixture
+from sfumato.optimise.budget import FREE, NUMBER, Budget, spend
+from sfumato.optimise.linear import DUAL, LP_PASSES, PRIMAL, Mixture
 from sfumato.optimise.product.two_level import BlockBall, BlockSet, Heights, Profile, TwoLevel, bend, possible, relaxed
 from sfumato.tolerances import LEAST
 from sfumato.uncertainty.sets import greatest_gap
@@ -29,7 +31,7 @@ class Arrangement:
     lengths: tuple[Floats, ...]  # per secret [i]
     heights: tuple[Floats, ...]  # per secret [i, u]
 
-    def cells(self) -> tuple[Floats, Ints]:
+    def cells(self) -> tuple[Floats, npt.NDArray[np.int32]]:
         """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
         ends = [np.cumsum(w) for w in self.lengths]
         ends = [e * (self.total / e[-1]) for e in ends]
@@ -38,8 +40,7 @@ class Arrangement:
         cuts = cuts[apart]
         cuts[-1] = self.total
         middle = (cuts[1:] + cuts[:-1]) / 2
-        index = np.stack([np.minimum(np.searchsorted(e, middle), len(e) - 1) for e in ends], axis=1)
-        return np.diff(cuts), index
+        return np.diff(cuts), pieces_at(ends, middle, "right")
 
     def rows(self) -> Floats:
         """Q[y, s·|U| + u]; at most Σ_s (atoms of s − 1) + 1 rows."""
@@ -73,7 +74,9 @@ AT_ONCE = 4096  # atoms of all secrets that are looked at together
 CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
 
 
-def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400) -> Arrangement:
+def level(
+    layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400, budget: Budget = FREE
+) -> Arrangement:
     """Reorder atoms to raise −∫φ(Σ_s z_s), by coordinate descent on ∫(Σ_s z_s)²: docs/robust.md, section 3 (ours)."""
     rng, z = np.random.default_rng(0), [h @ p[s] for s, h in enumerate(layout.heights)]
     knots = np.linspace(0.0, layout.total, CELLS + 1)
@@ -87,6 +90,8 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400)
     best, total = layout, np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1))
     for turn in range(passes):
         for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
+            if budget.over:
+                return best
             total = total - shown(s) if turn else total
             rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
             orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, trials, rng)
@@ -134,6 +139,12 @@ class Strand:
         theta = np.array([total - share, share])
         self.used, self.value = (self.constants, theta), float(family.gain(self.constants) @ theta)
         self.dual = np.zeros(self.constants.shape[1] + 1)
+
+    @property
+    def foretold(self) -> float:
+        """Seconds of its first programme, about: to make its columns takes as long as to solve it."""
+        k = len(self.dual) - 1
+        return 2 * LP_PASSES * NUMBER * k**2 * (2 + 2 * max(2, WINDOWS // k))
 
     def _offer(self, blocks: Floats) -> None:
         assert self.mixture is not None
@@ -186,7 +197,7 @@ def decoupled(
         started, turns = budget.clock(), 1 if step == 0 else rounds if step == 1 else max(rounds // 3, 2)
         for i, s in enumerate(order):
             left = budget.less(each * (i + 1 if not step else done))
-            if not step and left.left <= took / max(i, 1):
+            if not step and (left.left <= took / max(i, 1) or not left.firm.fits(strands[s].foretold)):
                 break
             strands[s].at(total)
             strands[s].advance(tolerance, turns, left.part(1.0 / (len(order) - i)), left)
@@ -195,12 +206,12 @@ def decoupled(
         if layout is None or value > best:
             best, layout = value, laid(strands, total)
         budget.tell("product", best)
-        if step == 0 and done == len(order) and budget.left > each * done:
+        if step == 0 and done == len(order) and not budget.less(each * done).over:
             continue
         duals = shares @ np.array([[s.dual[:-1].sum(), s.dual[-1]] for s in strands])
         roof = np.minimum(roof, duals[0] + duals[1] * grid)
         after = float(grid[int(np.argmax(np.log(grid) + roof))])
-        if abs(after - total) <= grid[1] - grid[0] or done < len(order) or budget.left - each * done <= took:
+        if abs(after - total) <= grid[1] - grid[0] or done < len(order) or budget.less(each * done).left <= took:
             break
         total = after
     assert layout is not None
@@ -251,15 +262,16 @@ def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
 class Families:
     """The two-level blocks of every secret under a profile, and a first total T."""
 
-    def __init__(self, ball: BlockSet, p: Floats, epsilon: float, profile: Profile) -> None:
+    def __init__(self, ball: BlockSet, p: Floats, epsilon: float, profile: Profile, budget: Budget = FREE) -> None:
         E, self.p, self.shares = math.exp(epsilon), p, p.sum(1)
         self.wide = p.size > WIDE
         self.low, self.high = 1 / E, 1 / (1 + profile.drop)
         laws, secrets = p / self.shares[:, None], np.arange(len(p))
         measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in range(len(p))]
         masses = [bend(129) if self.wide else possible(*x) for x in zip(laws, measures, strict=True)]
-        heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else Heights.nodes, masses)
-        envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
+        nodes = 17 if self.wide else Heights.nodes
+        heights = Heights.several(ball, secrets, self.shares, E, profile, nodes, masses, budget)
+        envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high, budget)
         rng = np.random.default_rng(0)
         self.blocks = [
             TwoLevel(q, h, partial(windows, q, env.support(self.total), rng))
@@ -278,7 +290,7 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
         families.blocks, families.shares, families.total, families.low, families.high, budget, each=each,
         **more,  # type: ignore[arg-type]
     )
-    layout = level(apart, p, passes=2, trials=60) if less else level(apart, p)
+    layout = level(apart, p, passes=2, trials=60, budget=budget.firm) if less else level(apart, p, budget=budget.firm)
     lost = apart.if_level(p) - layout.value(p)
     if less or lost <= NEARLY_LEVEL * layout.value(p) or budget.over or len(p) < 2:
         return layout

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.libraries import scipy
 from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
-from sfumato.optimise.budget import FREE, Budget, spend
+from sfumato.optimise.budget import FREE, Budget, OutOfTime, spend
 from sfumato.tolerances import LEAST
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
@@ -129,12 +129,14 @@ class Heights:
 
     @staticmethod
     def several(
-        ball: BlockSet, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
+        ball: BlockSet, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats],
+        budget: Budget = FREE,
     ) -> list[Heights]:
         """One for each secret, many secrets in one pass where they differ by their share alone."""
         out: list[Heights] = []
         step = 1 if hasattr(ball, "masses_of") else max(1, TOGETHER // (nodes * max(map(len, masses), default=1)))
         for i in range(0, len(masses), step):
+            budget.go_on()
             sizes = [len(w) for w in masses[i : i + step]]
             share = np.repeat(shares[i : i + step], sizes)[:, None]
             both = Heights(ball, int(secrets[i]), share, E, profile, nodes, np.concatenate(masses[i : i + step]))
@@ -327,9 +329,14 @@ class Envelope:
         return self.w[j - 1 : j + 1]
 
 
-def relaxed(heights: list[Heights], shares: Floats, low: float, high: float) -> tuple[list[Envelope], float, float]:
+def relaxed(
+    heights: list[Heights], shares: Floats, low: float, high: float, budget: Budget = FREE
+) -> tuple[list[Envelope], float, float]:
     """Envelopes, the T that maximises log T + Σ P̂_s T·env_s(1/T), and the maximum."""
-    envelopes, total = [Envelope.of(h) for h in heights], np.geomspace(low, high, 400)
+    envelopes, total = list[Envelope](), np.geomspace(low, high, 400)
+    for h in heights:
+        budget.go_on()
+        envelopes.append(Envelope.of(h))
     spend(15, len(heights) * len(total))
     value = np.log(total) + sum(x * env.value(total) for x, env in zip(shares, envelopes, strict=True))
     return envelopes, float(total[int(np.argmax(value))]), float(np.max(value))
@@ -404,7 +411,3 @@ def climbed(
         scipy.optimize.minimize(cost, corners[0], method="Nelder-Mead", options=options)
     best = max(seen, key=lambda x: seen[x])
     return best, seen[best]
-
-
-class OutOfTime(Exception):
-    """Raised by a score that has no time left: the best so far is taken."""
