@@ -21,7 +21,7 @@ from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal, information
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, LawProgramme, exponential, power
-from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain
+from sfumato.optimise.funnel.posteriors import Channel, as_matrix, conditional_gain
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
@@ -37,24 +37,13 @@ class LeakageLimit:
     level: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeakingChannel:
-    """A channel inside every limit, its expected distortion (or information), and what no channel inside passes."""
-
-    channel: Floats
-    value: float
-    bound: float
-    levels: tuple[float, ...]  # certified upper bounds on each leakage, in the order of the limits
-    status: str
-
-
 Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of the leakage that a limit is about
 
 
 def least_distortion(
     p: Floats, distance: Floats, limits: Sequence[LeakageLimit], level: Level, *, given: Floats | None = None,
     budget: Budget = FREE,
-) -> LeakingChannel:
+) -> Channel:
     """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit.
 
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
@@ -65,7 +54,7 @@ def least_distortion(
     among = _Channels((p[:, None] * distance).T, limits, level, given)
     constant, lost, programme = among.constant(), among.lost, LawProgramme()
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
-        return LeakingChannel(constant, lost(constant), lost(constant), tuple(0.0 for _ in limits), "constant")
+        return Channel(constant, lost(constant), lost(constant), "constant")
     names = programme.laws(among.cost)
     seen = names if given is None else _seen(programme, names, given)
     sums = [part for limit in limits for part in _imposed(programme, seen, limit)]
@@ -75,7 +64,7 @@ def least_distortion(
     if loose(lost(best), bound):
         bound, vertex = sharpened(programme, sums, point, lost(best), bound, budget.part(1.0, SHARPENING))
         best = min(best, among.inside(vertex[names]), key=lost)
-    return LeakingChannel(best, lost(best), bound, among.levels(best), status)
+    return Channel(best, lost(best), bound, status)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,14 +84,14 @@ class _Channels:
         alone = self.cost.sum(axis=1).argmin()
         return np.eye(len(self.cost))[:, np.full(self.cost.shape[1], alone)]
 
-    def levels(self, q: Floats) -> tuple[float, ...]:
+    def fits(self, q: Floats) -> bool:
         seen = q if self.given is None else q @ self.given.T
-        return tuple(self.level(limit, seen) for limit in self.limits)
+        return all(self.level(limit, seen) <= goal(limit.level) for limit in self.limits)
 
     def inside(self, q: Floats) -> Floats:
         """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
-        q, most = swept(q, self.cost), [goal(limit.level) for limit in self.limits]
-        return blended(q, q.mean(axis=1), lambda q: all(np.array(self.levels(q)) <= most), DUST)
+        q = swept(q, self.cost)
+        return blended(q, q.mean(axis=1), self.fits, DUST)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -332,12 +321,12 @@ LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
 ChannelLevel = Callable[[Floats], float]  # of a channel
 
 
-def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> LeakingChannel:
+def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> Channel:
     """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit."""
     return _mixture(p, _subsets(p.size), limit, level, float(np.exp(limit)))
 
 
-def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> LeakingChannel:
+def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> Channel:
     """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
     return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
 
@@ -349,11 +338,11 @@ def _subsets(size: int) -> Floats:
     return np.concatenate([subsets(size), np.ones((1, size))])
 
 
-def _mixture(p: Floats, rows: Floats, limit: float, level: ChannelLevel, most: float = INFINITY) -> LeakingChannel:
+def _mixture(p: Floats, rows: Floats, limit: float, level: ChannelLevel, most: float = INFINITY) -> Channel:
     """The best mixture of rows that sums to 1 with Σθ ≤ most; rounding is paid by a touch of the law of Y."""
     points = rows / rows.sum(axis=1, keepdims=True)
     spends = 1.0 / rows.sum(axis=1)
     cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
     channel = as_matrix(cover)
     channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
-    return LeakingChannel(channel, information(channel, p), cover.bound, (level(channel),), "all subsets")
+    return Channel(channel, information(channel, p), cover.bound, "all subsets")
