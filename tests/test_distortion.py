@@ -39,7 +39,7 @@ def over(ball, epsilon=0.5, robust_utility=False):
 
 
 def worst_ratio(problem, q):
-    return problem.worst(q)[1].max(initial=1.0)
+    return problem.worst(q)[1].ratio.max(initial=1.0)
 
 
 def designed(ball, epsilon=0.5, robust=(True, False), **options):
@@ -55,28 +55,28 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
     mass, slack = problem.marginal, problem.slack
     q = np.random.default_rng(seed).dirichlet(np.ones(3), size=(3, 4)).transpose(2, 0, 1)
     q = 0.9 * np.round(q * 1.4) + 0.1 / 3 if tied else q
-    worst, ratio = problem.worst(q, all_pairs(3, 3))
+    (y, s1, s2), worst = problem.worst(q, all_pairs(3, 3))
 
     def size(r, s):
         return np.sqrt(np.where(joint.p[s] > 0, joint.p[s] ** 2 / np.maximum(r, 1e-300), 0).sum(1))
 
-    room = slack + mass[worst.s1] + mass[worst.s2]
-    assert np.all(size(worst.r1, worst.s1) + size(worst.r2, worst.s2) <= room + 1e-9)
+    room = slack + mass[s1] + mass[s2]
+    assert np.all(size(worst.first, s1) + size(worst.second, s2) <= room + 1e-9)
 
     def extreme(s, sign, share):
         limit = divergence_at(2 * slack * share, mass[s], 2.0)
-        return sign * greatest_mean(sign * q[worst.y, s], joint.useful_given_secret[s], limit, 2.0).value
+        return sign * greatest_mean(sign * q[y, s], joint.useful_given_secret[s], limit, 2.0).value
 
     splits = np.sin(np.linspace(0.1, 1.47, 8)) ** 2
-    grid = np.max([extreme(worst.s1, 1, x) / extreme(worst.s2, -1, 1 - x) for x in splits], axis=0)
-    assert np.all(grid <= ratio * (1 + 1e-6)) and np.all(grid >= ratio * 0.95)
+    grid = np.max([extreme(s1, 1, x) / extreme(s2, -1, 1 - x) for x in splits], axis=0)
+    assert np.all(grid <= worst.ratio * (1 + 1e-6)) and np.all(grid >= worst.ratio * 0.95)
 
 
 def test_the_worst_pair_agrees_with_brute_force():
     joint = sampled(5, 2, 3, 60)
     problem = over(sf.ChiSquareBall(joint))
     q = np.random.default_rng(5).dirichlet(np.ones(2), size=(2, 3)).transpose(2, 0, 1)
-    found = problem.worst(q, (np.array([0]), np.array([0]), np.array([1])))[1][0]
+    found = problem.worst(q, (np.array([0]), np.array([0]), np.array([1])))[1].ratio[0]
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
@@ -173,8 +173,9 @@ def test_multipliers_that_mean_nothing_become_members_of_the_ball_too():
     from further out is no member; cuts that began with it proved 1.3e-4 more than was reached on a 10 × 20 table."""
     joint = sf.Joint.from_counts([[1000, 2000, 2000], [3000, 1000, 1000]])
     problem, spike = over(sf.ChiSquareBall(joint, radius=2e-4)), np.eye(3)[:1]
-    cuts, _ = into_pairs(problem, (np.array([0]), np.array([0]), np.array([1])), spike, spike)
-    size = sum(np.sqrt((joint.p[s] ** 2 / r[0]).sum()) for s, r in ((0, cuts.r1), (1, cuts.r2)))
+    rows, _ = into_pairs(problem, (np.array([0]), np.array([0]), np.array([1])), spike, spike)
+    first, second = rows.toarray()[0, :6].reshape(2, 3) / [[1.0], [-np.exp(0.5)]]
+    size = sum(np.sqrt((joint.p[s] ** 2 / r).sum()) for s, r in ((0, first), (1, second)))
     assert size <= problem.slack + 1.0
 
 

@@ -219,7 +219,7 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: ob
     given = given_secrets(task)[task.joint.p_secret > 0] if about == "secret" else None
     found = least_distortion(prior, d, limits, certified, given=given, budget=Budget.of(time_limit))
     same = d.shape[0] == d.shape[1]  # outputs are inputs, known by their place
-    used = np.arange(d.shape[1]) if same else np.flatnonzero(found.channel.any(axis=1))
+    used = np.arange(d.shape[1]) if same else np.flatnonzero(found.matrix.any(axis=1))
     meaning = "symbol" if not same else "cell" if task.rows > 1 else "useful"
     cost = (prior[:, None] * d[:, used]).T
 
@@ -227,7 +227,7 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: ob
         assert mechanism.matrix is not None
         return float((mechanism.matrix * cost).sum())
 
-    law = Table(found.channel[used], task.rows, None, meaning)
+    law = Table(found.matrix[used], task.rows, None, meaning)
     details: Details = {"status": found.status, "distance": d[:, used]}
     gap = found.value - found.bound
     closed = gap <= 1e-6 * max(1.0, abs(found.value))
@@ -247,8 +247,8 @@ def _information(task: Task, limits: list[LeakageLimit], about: str, distance: o
     live = np.flatnonzero(prior > 0)
     solver, measure = known
     best = solver(prior[live] / prior[live].sum(), first.level, lambda q: measure.of(q).value)
-    channel = np.repeat((best.channel @ prior[live])[:, None], prior.size, axis=1)  # inputs without mass tell nothing
-    channel[:, live] = best.channel
+    channel = np.repeat((best.matrix @ prior[live])[:, None], prior.size, axis=1)  # inputs without mass tell nothing
+    channel[:, live] = best.matrix
     return Draft(Table(channel, task.rows), "leakage", best.bound, score=lambda m: information(m, task.joint).both)
 
 

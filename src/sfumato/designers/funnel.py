@@ -59,7 +59,7 @@ def ldp(task: Task, *, time_limit: float = LIMIT, gap: float = 1e-6) -> Draft:
 
 
 def _funnel(
-    task: Task, method: str, cone: Callable[..., OverSet], margin: float, best: Callable[..., posteriors.Funnel],
+    task: Task, method: str, cone: Callable[..., OverSet], margin: float, best: Callable[..., posteriors.Channel],
     budget: Budget, gap: float, starts: Sequence[Mechanism] = (),
 ) -> Draft:
     """The best at P̂, whose bound is for every mechanism that reads X alone; or `_over_ball`."""
@@ -288,13 +288,11 @@ def srlip_paper(task: Task) -> Draft:
     return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
 
 
-def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> posteriors.Funnel:
+def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> posteriors.Channel:
     """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
     p = p / p.sum()
-    column, rows = p.sum(axis=0).ravel(), srlip_rows(p, epsilon)
-    found = posteriors.optimum(column, rows, budget, gap=gap)
 
     def level(matrix: Floats) -> float:
         return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)
 
-    return posteriors.repaired(found, column, epsilon, level)
+    return posteriors.optimum(p.sum(axis=0).ravel(), srlip_rows(p, epsilon), epsilon, level, budget, gap=gap)

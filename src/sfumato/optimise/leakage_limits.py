@@ -12,7 +12,6 @@ maxima, (∞, 1), (·, ∞) are linear, (1, 1) is relative entropy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +21,7 @@ from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal, information
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution, LawProgramme, exponential, power
-from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain
+from sfumato.optimise.funnel.posteriors import Channel, as_matrix, conditional_gain
 from sfumato.optimise.linear import INFINITY, best_cover
 from sfumato.optimise.loss.problem import SHARPENING, swept
 from sfumato.optimise.product.two_level import subsets
@@ -38,24 +37,13 @@ class LeakageLimit:
     level: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeakingChannel:
-    """A channel inside every limit, its expected distortion (or information), and what no channel inside passes."""
-
-    channel: Floats
-    value: float
-    bound: float
-    levels: tuple[float, ...]  # certified upper bounds on each leakage, in the order of the limits
-    status: str
-
-
 Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of the leakage that a limit is about
 
 
 def least_distortion(
     p: Floats, distance: Floats, limits: Sequence[LeakageLimit], level: Level, *, given: Floats | None = None,
     budget: Budget = FREE,
-) -> LeakingChannel:
+) -> Channel:
     """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit.
 
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
@@ -66,7 +54,7 @@ def least_distortion(
     among = _Channels((p[:, None] * distance).T, limits, level, given)
     constant, lost, programme = among.constant(), among.lost, LawProgramme()
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
-        return LeakingChannel(constant, lost(constant), lost(constant), tuple(0.0 for _ in limits), "constant")
+        return Channel(constant, lost(constant), lost(constant), "constant")
     names = programme.laws(among.cost)
     seen = names if given is None else _seen(programme, names, given)
     sums = [part for limit in limits for part in _imposed(programme, seen, limit)]
@@ -76,7 +64,7 @@ def least_distortion(
     if loose(lost(best), bound):
         bound, vertex = sharpened(programme, sums, point, lost(best), bound, budget.part(1.0, SHARPENING))
         best = min(best, among.inside(vertex[names]), key=lost)
-    return LeakingChannel(best, lost(best), bound, among.levels(best), status)
+    return Channel(best, lost(best), bound, status)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,14 +84,14 @@ class _Channels:
         alone = self.cost.sum(axis=1).argmin()
         return np.eye(len(self.cost))[:, np.full(self.cost.shape[1], alone)]
 
-    def levels(self, q: Floats) -> tuple[float, ...]:
+    def fits(self, q: Floats) -> bool:
         seen = q if self.given is None else q @ self.given.T
-        return tuple(self.level(limit, seen) for limit in self.limits)
+        return all(self.level(limit, seen) <= goal(limit.level) for limit in self.limits)
 
     def inside(self, q: Floats) -> Floats:
         """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
-        q, most = swept(q, self.cost), [goal(limit.level) for limit in self.limits]
-        return blended(q, q.mean(axis=1), lambda q: all(np.array(self.levels(q)) <= most), DUST)
+        q = swept(q, self.cost)
+        return blended(q, q.mean(axis=1), self.fits, DUST)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -184,7 +172,6 @@ class PowerSum:
     v: Ints
     w: Ints
     limit: ClassVar[float] = 1.0
-    range: ClassVar[tuple[float, float]] = (0.0, 1.0)  # of every term
 
     @property
     def a(self) -> float:
@@ -210,11 +197,11 @@ class PowerSum:
         second = np.maximum(z[first + 2], 0) / zt / self.d if self.d > 0 else np.ones(first.size)
         return self.tangent(np.maximum(z[first + 1], 0) / zt / self.b, second)
 
-    def touched(self, x: Floats, steepest: float) -> Tangents:
+    def touched(self, x: Floats) -> Tangents:
         """The tangents at x, or at a point near it where they are tame."""
         u, v, w = x[self.u], x[self.v], x[self.w]
         steep = self.a * np.log(self.scale) + (self.a - 1) * np.log(u) - self.b * np.log(v) - self.d * np.log(w)
-        tamed = np.minimum(steep, steepest)
+        tamed = np.minimum(steep, STEEPEST)
         height = np.exp(tamed) * u / np.exp((steep - tamed) / (self.a - 1))
         return self.tangent(height / v, height / w)
 
@@ -226,11 +213,6 @@ class EntropySum:
     limit: float
     u: Ints
     v: Ints
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Of every term: none is less than −1/e, so none exceeds the limit by more than that of all others."""
-        return -1.0 / np.e, self.limit + self.u.size / np.e
 
     def tangent(self, slope: Floats) -> Tangents:
         """Slopes in u and v of the tangents with A = slope."""
@@ -244,7 +226,7 @@ class EntropySum:
     def priced(self, z: Floats, first: Ints) -> Tangents:
         return self.tangent(np.maximum(z[first + 2], LEAST) / np.maximum(-z[first], LEAST))
 
-    def touched(self, x: Floats, steepest: float) -> Tangents:
+    def touched(self, x: Floats) -> Tangents:
         return self.tangent(x[self.u] / x[self.v])
 
 
@@ -252,7 +234,8 @@ Sums = list[PowerSum | EntropySum]
 
 
 def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> tuple[Floats, float, str]:
-    """Clarabel's point, a bound from its multipliers that does not trust them, and its status."""
+    """Clarabel's point, a bound from its multipliers that does not trust them, and its status; the tangents that these
+    suggest stay in the programme."""
     conic, linear = programme.conic()
     totals, cones = [], []
     for part in sums:
@@ -262,20 +245,29 @@ def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> tuple[Floats, 
         cones.append(part.cones(t, conic))
     answer = _answered(conic, programme, budget)
     z = answer.z if np.all(np.isfinite(answer.z)) else np.zeros_like(answer.z)
-    proof, prices = copy(programme), [np.maximum(z[linear], 0.0)]
+    prices = [np.maximum(z[linear], 0.0)]
     for part, total, first in zip(sums, totals, cones, strict=True):
         if z[total] > 0:
-            names, slopes = (np.concatenate(entries) for entries in zip(*part.priced(z, first), strict=True))
-            proof.limit(names[None], slopes, part.limit)
-            prices.append(z[[total]])
-    return answer.x[: programme.size], proof.bound(np.concatenate(prices)), answer.status
+            prices.append(z[[total]] * _hold(programme, part.priced(z, first), part.limit))
+    return answer.x[: programme.size], programme.bound(np.concatenate(prices)), answer.status
+
+
+def _hold(programme: LawProgramme, tangents: Tangents, limit: float) -> float:
+    """The tangents of a sum as a row whose greatest slope is 1; what it was."""
+    names, slopes = (np.concatenate(entries) for entries in zip(*tangents, strict=True))
+    scale = float(np.abs(slopes).max())
+    programme.limit(names[None], slopes / scale, limit / scale)
+    return scale
+
+
+SHORT = 1e-3  # steps at which power cones are scaled anew: with longer ones Clarabel gives up where masses are small
 
 
 def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) -> ConicSolution:
     """Clarabel's answer. Next to α = 1 its power cones may give up by an assertion of Rust, which is no Exception: then
     even laws and no prices are as good a suggestion as any, and tangents find the rest."""
     try:
-        return conic.solve(programme.cost, tolerance=SOLVED, refine=True, budget=budget)
+        return conic.solve(programme.cost, tolerance=SOLVED, refine=True, budget=budget, least_step=SHORT)
     except BaseException as broken:
         if type(broken).__name__ != "PanicException":
             raise
@@ -285,11 +277,12 @@ def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) ->
 
 
 # --- sharper bounds by outer approximation: tangents at points, one linear programme a round --------------------------
-# High orders (α of 20 and more) leave interior-point duals too rough for a good bound. Replacing every convex term by
-# the largest of a few tangents gives a linear programme that is a relaxation, and its prices prove a bound.
+# High orders (α of 20 and more) leave interior-point duals too rough for a good bound. Sums of tangents of their terms
+# are rows of a linear programme that is a relaxation, and its own prices prove a bound.
 
 
-STEEPEST = np.linspace(5.0, 19.0, 14)  # log of term/u in each round, above which v and w grow before a tangent is taken
+TURNS = 15  # of tangents: one or two are the rule
+STEEPEST = 19.0  # log of term/u, above which v and w grow before a tangent is taken
 
 
 def loose(value: float, bound: float) -> bool:
@@ -302,21 +295,15 @@ def sharpened(
 ) -> tuple[float, Floats]:
     """Rounds of tangents, taken ever nearer to the vertices of the relaxation: a better bound, and the last vertex,
     nearly feasible and often better than the cone's point."""
-    relaxation, point, last = copy(programme), inside, inside
-    terms = [relaxation.box(part.u.size, 0.0, *part.range) for part in sums]
-    for part, t in zip(sums, terms, strict=True):
-        relaxation.limit(t[None], 1.0, part.limit)
-    for turn, steepest in enumerate(STEEPEST):
-        for part, t in zip(sums, terms, strict=True):
-            tangents = part.touched(np.maximum(point, REPAIRED), steepest)  # off zero, where they are tame
-            names, slopes = (np.stack(entries, 1) for entries in zip(*tangents, strict=True))
-            values = np.column_stack([slopes, -np.ones(t.size)])  # terms are at least all their tangents
-            relaxation.limit(np.column_stack([names, t]), values / np.abs(values).max(axis=1, keepdims=True))
-        answer = relaxation.solve()
-        bound = max(bound, relaxation.proved(answer)) if answer.optimal else bound
+    point = last = inside
+    for turn in range(TURNS):
+        for part in sums:
+            _hold(programme, part.touched(np.maximum(point, REPAIRED)), part.limit)  # off zero, where they are tame
+        answer = programme.solve()
+        bound = max(bound, programme.proved(answer)) if answer.optimal else bound
         if not answer.optimal or budget.over or not loose(value, bound):
             break
-        last = answer.x[: programme.size]
+        last = answer.x
         point = last + 0.5 ** (turn + 1) * (inside - last)
     return bound, last
 
@@ -334,13 +321,12 @@ LISTED_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
 ChannelLevel = Callable[[Floats], float]  # of a channel
 
 
-def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> LeakingChannel:
+def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> Channel:
     """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit."""
-    rows = _subsets(p.size)
-    return _mixture(p, rows, limit, level, np.ones(len(rows)), float(np.exp(limit)))
+    return _mixture(p, _subsets(p.size), limit, level, float(np.exp(limit)))
 
 
-def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> LeakingChannel:
+def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> Channel:
     """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
     return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
 
@@ -352,14 +338,11 @@ def _subsets(size: int) -> Floats:
     return np.concatenate([subsets(size), np.ones((1, size))])
 
 
-def _mixture(
-    p: Floats, rows: Floats, limit: float, level: ChannelLevel, weight: Floats | None = None, most: float = INFINITY
-) -> LeakingChannel:
-    """The best mixture of rows that sums to 1 with Σ θ·weight ≤ most; rounding is paid by a touch of the law of Y."""
-    size = rows.sum(axis=1)
-    points = rows / size[:, None]
-    spends = None if weight is None else weight / size
+def _mixture(p: Floats, rows: Floats, limit: float, level: ChannelLevel, most: float = INFINITY) -> Channel:
+    """The best mixture of rows that sums to 1 with Σθ ≤ most; rounding is paid by a touch of the law of Y."""
+    points = rows / rows.sum(axis=1, keepdims=True)
+    spends = 1.0 / rows.sum(axis=1)
     cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
     channel = as_matrix(cover)
     channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
-    return LeakingChannel(channel, information(channel, p), cover.bound, (level(channel),), "all subsets")
+    return Channel(channel, information(channel, p), cover.bound, "all subsets")

@@ -75,25 +75,13 @@ class SaddleProblem:
 
     def divergences(self, q: Floats) -> Floats:
         """D_x = 1/(α−1) log Σ_y Q_yx^α (q^τ c^{1−τ})^{1−α}: the largest bounds V* from above, whatever q is."""
-        alpha, tau = self.orders.alpha, self.orders.tau
+        tau = self.orders.tau
         log_mix = tau * np.log(np.maximum(q, LEAST)) + (1 - tau) * self.log_reference
-        with np.errstate(invalid="ignore"):
-            ratio = self.log_channel - log_mix[:, None]
-        if not self.orders.near_one:
-            logs = alpha * self.log_channel + (1 - alpha) * log_mix[:, None]
-            return log_sum_exp(logs, axis=0) / (alpha - 1)
-        if alpha == 1:
-            return np.asarray((self.channel * np.where(self.channel > 0, ratio, 0.0)).sum(axis=0))
-        return np.asarray(np.log1p((self.channel * np.expm1((alpha - 1) * ratio)).sum(axis=0)) / (alpha - 1))
+        return tilted(self.channel, np.where(self.channel > 0, self.log_channel - log_mix[:, None], 0.0), self.orders)
 
     def value(self, p: Floats, divergences: Floats) -> float:
         """1/(α−1) log Σ p_x exp((α−1) D_x): the value of p when D was taken at its best q."""
-        alpha = self.orders.alpha
-        if alpha == 1:
-            return float(p @ divergences)
-        if self.orders.near_one:
-            return float(np.log1p(p @ np.expm1((alpha - 1) * divergences)) / (alpha - 1))
-        return float(log_sum_exp(log_or_minus_infinity(p) + (alpha - 1) * divergences) / (alpha - 1))
+        return float(tilted(p, divergences, self.orders))
 
     def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
@@ -119,6 +107,16 @@ class SaddleProblem:
         d = self.divergences(q)
         value = self.value(p, d)
         return Saddle(value, max(value, float(d.max())), p, q)
+
+
+def tilted(weights: Floats, values: Floats, orders: Orders) -> Floats:
+    """1/(α−1) log Σ w exp((α−1) v) along the first axis for laws w: their mean at α = 1, and accurate next to it."""
+    scale = orders.alpha - 1
+    if scale == 0:
+        return np.asarray((weights * values).sum(axis=0))
+    if orders.near_one:
+        return np.asarray(np.log1p((weights * np.expm1(scale * values)).sum(axis=0)) / scale)
+    return log_sum_exp(log_or_minus_infinity(weights) + scale * values, axis=0) / scale
 
 
 def _newton(hessian: Floats, slope: Floats, p: Floats, z: Floats, mu: float) -> Floats:

@@ -30,14 +30,15 @@ class Slice:
         self.lp.at_most(rows)
 
     def best(self, cost: Floats, low: Floats, high: Floats) -> tuple[Floats | None, float]:
-        """A maximiser v, if there is one, and an upper bound of cost·v by weak duality, whatever the solver's status: a
-        slice that it calls empty is dropped only on a Farkas certificate, else the bound without rows stands."""
+        """A maximiser v, if there is one, and an upper bound of cost·v by weak duality, whatever the solver's status:
+        far along a dual ray that proves a slice empty it falls below every value, and without one no row counts."""
         self.lp.cost(cost)
         self.lp.within(low, high)
         solution = self.lp.solve()
-        if solution.infeasible:
-            return None, -np.inf if self._empty(low, high) else self.bound(cost, np.zeros(len(self.rows)), low, high)
-        return solution.x[: self.size], self.bound(cost, np.maximum(0.0, solution.row_dual[1:]), low, high)
+        if not solution.infeasible:
+            return solution.x[: self.size], self.bound(cost, np.maximum(0.0, solution.row_dual[1:]), low, high)
+        ray = np.zeros(len(self.rows)) if (found := self.lp.ray()) is None else found[1:] / np.abs(found).max()
+        return None, min(self.bound(cost, np.maximum(0.0, far * ray), low, high) for far in (0.0, -1 / DUST, 1 / DUST))
 
     def bound(self, cost: Floats, price: Floats, low: Floats, high: Floats) -> float:
         """max cost·v ≤ max (cost − price·A)·v over the box and Σv = 1, plus what floating point may have lost.
@@ -50,17 +51,6 @@ class Slice:
         extra = float((price @ np.abs(self.side)).sum())
         lost = 4.0 * (sum(self.rows.shape) + 8) * UNIT * (float(size.max(initial=0.0)) + extra)
         return knapsack(cost - price @ self.rows, low, high) + aside + lost
-
-    def _empty(self, low: Floats, high: Floats) -> bool:
-        """Whether the solver's dual ray is a proof that the slice is empty: max −(y·A)v < 0 for some y ≥ 0."""
-        ray = self.lp.ray()
-        if ray is None:
-            return False
-        for sign in (1.0, -1.0):
-            price = np.maximum(0.0, sign * ray[1:])
-            if price.max(initial=0.0) > 0.0 and self.bound(np.zeros(self.size), price / price.max(), low, high) < 0.0:
-                return True
-        return False
 
 
 def knapsack(cost: Floats, low: Floats, high: Floats) -> float:

@@ -26,8 +26,8 @@ from sfumato.tolerances import EXPONENT, LEAST, SUBSETS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Funnel:
-    """A mechanism Q[y, x] with I(X;Y) = value, and a number no mechanism of the family exceeds."""
+class Channel:
+    """A mechanism Q[y, x], its I(X;Y) or expected distortion, a number no mechanism of the family passes, and how."""
 
     matrix: Floats
     value: float
@@ -72,7 +72,7 @@ def ldp_rows(p: Floats, epsilon: float) -> Floats:
 def _best(
     rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], Floats], extra: int, p: Floats,
     epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6,
-) -> Funnel:
+) -> Channel:
     """The mechanism Q[y, x] with the largest I(X;Y) under the rows of a promise at p, repaired until its level, a
     function of log P(y|s) [y, s] and log P(y) of what occurs, is below ε."""
     p = p / p.sum()
@@ -82,7 +82,7 @@ def _best(
         given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ column
         return float(level(arrays.log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
 
-    return repaired(optimum(column, rows(p, epsilon), budget, extra=extra, gap=gap), column, epsilon, leaks)
+    return optimum(column, rows(p, epsilon), epsilon, leaks, budget, extra=extra, gap=gap)
 
 
 best_lip = partial(_best, lip_rows, lambda given, q: np.abs(given - q), 0)  # e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p
@@ -92,7 +92,7 @@ best_ldp = partial(_best, ldp_rows, lambda given, _: np.ptp(given, axis=1), 1)  
 
 def enumerated(
     p: Floats, rows: Floats, equalities: Floats | None = None, *, extra: int = 0, budget: Budget = FREE
-) -> Funnel:
+) -> Channel:
     """Largest I(X;Y) with posteriors in {v ≥ 0 : A v ≤ 0, E v = 0}, by all extreme rays and an LP.
 
     The last `extra` coordinates of the cone are auxiliary and are dropped from the rays. Weak duality needs the rays,
@@ -107,7 +107,7 @@ def enumerated(
     return answer(p, cover.weights, cover.points, cover.bound + arrays.SOLVED, "all extreme rays")
 
 
-def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
+def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Channel:
     """The same optimum by column generation with a proved bound, for cones with too many rays to list."""
     live, keep = _occurring(p, extra)
     found = envelope(p[live], rows[:, keep], budget, extra=extra, gap=gap)
@@ -120,24 +120,24 @@ def _occurring(p: Floats, extra: int) -> tuple[Ints, Ints]:
     return live, np.concatenate([live, np.arange(len(p), len(p) + extra)])
 
 
-def answer(p: Floats, weights: Floats, points: Floats, bound: float, status: str) -> Funnel:
+def answer(p: Floats, weights: Floats, points: Floats, bound: float, status: str) -> Channel:
     """Q(y|x) = α_y v_y(x) / p(x) for posteriors of the values that occur; others are answered as p_X is."""
     joint, live = weights[:, None] * points, p > 0.0
     matrix = np.repeat(joint.sum(axis=1, keepdims=True) / joint.sum(), len(p), axis=1)
     matrix[:, live] = joint / joint.sum(axis=0)
-    return Funnel(matrix, information(matrix, p), bound - float(xlogx(p).sum()), status)
+    return Channel(matrix, information(matrix, p), bound - float(xlogx(p).sum()), status)
 
 
-def optimum(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
-    """All rays where they fit, columns otherwise: a value and a proved bound in either case."""
+def optimum(
+    p: Floats, rows: Floats, epsilon: float, level: Callable[[Floats], float], budget: Budget, *, extra: int = 0,
+    gap: float = 1e-6,
+) -> Channel:
+    """All rays where they fit, columns otherwise: a value and a proved bound in either case. The design is mixed with
+    as little of the law of Y, sent whatever X is, as brings its level below ε by a margin."""
     try:
-        return enumerated(p, rows, extra=extra, budget=budget.part())
+        found = enumerated(p, rows, extra=extra, budget=budget.part())
     except (TooManyRays, Degenerate):
-        return generated(p, rows, budget, extra=extra, gap=gap)
-
-
-def repaired(found: Funnel, p: Floats, epsilon: float, level: Callable[[Floats], float]) -> Funnel:
-    """The design mixed with as little of the law of Y, sent whatever X is, as brings its level below ε by a margin."""
+        found = generated(p, rows, budget, extra=extra, gap=gap)
     matrix = blended(found.matrix, found.matrix @ p, lambda q: level(q) <= goal(epsilon, SUMMED))
     return replace(found, matrix=matrix, value=information(matrix, p))
 
@@ -222,7 +222,7 @@ def leaked(points: Floats, g: Floats, secret: Floats) -> Floats:
     return np.asarray((xlogx(posterior) - posterior * np.log(secret)).sum(axis=1))
 
 
-def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
+def best_mutual(p: Floats, leakage: float, budget: Budget) -> Channel:
     """A mechanism with high I(X;Y) and I(S;Y) ≤ leakage: the best mixture of posteriors, improved by local ascent.
 
     In posterior form both sides are linear in the masses α_y, so for given posteriors the best mechanism is an LP; one

@@ -21,18 +21,19 @@ import numpy as np
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme
+from sfumato.optimise.linear import Matrix
 from sfumato.optimise.loss import problem as loss
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, mended
+from sfumato.optimise.loss.problem import FloorProgramme, LeastLoss, LossProblem, PairIndex, all_pairs, mended
 from sfumato.optimise.loss.sources import Sources, least_distortion
 from sfumato.uncertainty.balls import spread_of
 
 NEARLY = 1e-2  # a ratio this close to e^ε earns a pair its exact cone
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
 Prices = Callable[[Floats], Floats]  # of the cells of one side, from multipliers
-Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
+Reader = Callable[[Floats], tuple[Matrix, Floats]]  # from multipliers to rows that members of F hold, with their prices
 
 
-def centred(problem: LossProblem, cones: bool = False) -> loss.FloorProgramme:
+def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
     """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3];
     cones over a ball hold at P̂ by themselves."""
     (ss, us), own = problem.p.shape, None
@@ -44,7 +45,7 @@ def centred(problem: LossProblem, cones: bool = False) -> loss.FloorProgramme:
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
     ends = (float(problem.distance.min()), float(problem.distance.max())) if problem.utility_radius > 0.0 else None
-    return loss.FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
+    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
 
 
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
@@ -129,8 +130,8 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
     return lambda z: into_pairs(problem, pairs, prices[0](z)[first], prices[1](z)[second], z[rows])
 
 
-def worst_loss(problem: LossProblem, conic: ConicProgramme, worst: Ints) -> Callable[[Floats], Floats]:
-    """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]: the P that multipliers name."""
+def worst_loss(problem: LossProblem, laws: FloorProgramme, conic: ConicProgramme) -> Reader:
+    """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]; D is the last of the laws."""
     ss, us = problem.p.shape
     nu, length = conic.fresh(1), conic.fresh(1)
     x = np.arange(ss * us) if problem.reads_both else np.tile(np.arange(us), ss)
@@ -138,18 +139,19 @@ def worst_loss(problem: LossProblem, conic: ConicProgramme, worst: Ints) -> Call
     r = np.sqrt(np.array([problem.utility_radius / (1.0 + problem.utility_radius)]))
     centre, distances = problem.p.reshape(1, -1), -problem.distance[np.tile(np.arange(us), ss)][None]
     prices = cells(conic, centre, r, nu, length, columns, distances)
-    conic.hold([(worst, np.ones(1)), (nu, -np.ones(1)), (length, -r)])
+    conic.hold([(np.array([laws.size - 1]), np.ones(1)), (nu, -np.ones(1)), (length, -r)])
 
-    def read(z: Floats) -> Floats:
+    def read(z: Floats) -> tuple[Matrix, Floats]:
         price, most = prices(z), np.sqrt([1.0 + problem.utility_radius])
-        return _inside([(centre, price / price.sum(), centre)], most)[0].reshape(problem.p.shape)
+        p, = _inside([(centre, price / price.sum(), centre)], most)
+        return laws.loss(problem.cost(p.reshape(problem.p.shape))), np.ones(1)
 
     return read
 
 
 def into_pairs(
     problem: LossProblem, pairs: PairIndex, first: Floats, second: Floats, paid: Floats | None = None
-) -> tuple[PairCuts, Floats]:
+) -> tuple[Matrix, Floats]:
     """A solver's multipliers of x1 and x2 are weight·R1 and weight·R2: members of F once moved inside, with prices,
     which are these weights unless others are paid."""
     weights, other = first.sum(axis=1), second.sum(axis=1)
@@ -158,8 +160,8 @@ def into_pairs(
     y, s1, s2 = (x[keep] for x in pairs)
     sides = ((s1, first[keep] / weights[keep, None]), (s2, second[keep] / other[keep, None]))
     most = problem.slack + problem.marginal[s1] + problem.marginal[s2]
-    inside = _inside([(problem.p[s], r, problem.conditional[s]) for s, r in sides], most)
-    return PairCuts(y, s1, s2, *inside), price[keep]
+    first, second = _inside([(problem.p[s], r, problem.conditional[s]) for s, r in sides], most)
+    return problem.rows((y, s1, s2), first, second), price[keep]
 
 
 def _inside(parts: Sequence[tuple[Floats, Floats, Floats]], most: Floats) -> tuple[Floats, ...]:
@@ -191,16 +193,14 @@ def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: 
     every = np.ones(len(pairs[0]), dtype=np.bool_) if exact is None else exact
     parts = ((exactly, every), (in_halves, ~every)) if problem.privacy_radius > 0.0 else ()
     readers = [put(problem, conic, (pairs[0][k], pairs[1][k], pairs[2][k])) for put, k in parts if k.any()]
-    judge = worst_loss(problem, conic, np.array([laws.size - 1])) if problem.utility_radius > 0.0 else None
+    if problem.utility_radius > 0.0:
+        readers.append(worst_loss(problem, laws, conic))
     answer = conic.solve(laws.cost, tolerance=REPAIRED, budget=budget)
     prices = [answer.z[fixed]]
     for read in readers:
-        cuts, paid = read(answer.z)
-        laws.at_most(cuts.rows(problem))
+        rows, paid = read(answer.z)
+        laws.at_most(rows)
         prices.append(paid)
-    if judge is not None:
-        laws.at_most(laws.loss(problem.cost(judge(answer.z)))[None, :])
-        prices.append(np.ones(1))
     q, bound = problem.columns(answer.x), laws.bound(np.maximum(np.concatenate(prices), 0.0))
     private = mended(problem, q)
     return LeastLoss(private, problem.distortion(private)[0], bound, "cones", laws, q)
@@ -209,61 +209,48 @@ def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: 
 # --- cuts -------------------------------------------------------------------------------------------------------------
 
 
-class CuttingSearch:
-    """Kelley's method with in-out separation on one problem: what is known so far, and one more round.
-
-    Only (R1, R2) ∈ F_{U|s1,s2} ever enter as cuts, so every LP is a relaxation and its prices prove a bound.
-    """
-
-    def __init__(self, problem: LossProblem, known: LeastLoss) -> None:
-        self.problem, self.master, self.best = problem, known.relaxed or centred(problem), known
-        self.curved, self.robust = 0.0 < problem.privacy_radius < math.inf, problem.utility_radius > 0.0
-        if self.robust:  # all sources there are where any distribution may occur
-            free = math.isinf(problem.utility_radius)
-            for p in np.eye(problem.p.size).reshape(-1, *problem.p.shape) if free else [problem.p]:
-                self.source(p)
-
-    def source(self, p: Floats) -> None:
-        """Add D ≥ Σ c(P) Q."""
-        self.master.at_most(self.master.loss(self.problem.cost(p))[None, :])
-
-    def turn(self) -> bool:
-        """The optimum of the relaxation, whose prices prove a bound, is mended; it and the point half way to it from
-        inside are cut off. Whether this brought a cut, a source that it did not see, a bound or a better point."""
-        before, solution = self.best, self.master.solve()
-        q = self.problem.columns(solution.x)
-        made = mended(self.problem, q)
-        self.best = before.or_else(replace(
-            before, q=made, value=self.problem.distortion(made)[0], bound=self.master.proved(solution)
-        ))
-        fresh = self.separate(0.5 * (q + before.q)) + self.separate(q)
-        unseen = self.problem.distortion(q)[0] - solution.value
-        if fresh > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)):
-            return True
-        return max(self.best.bound - before.bound, before.value - self.best.value) > DUST * self.problem.scale
-
-    def separate(self, q: Floats) -> int:
-        """A cut for every pair at which q breaks a constraint, by more than sealing leaves room for anyway."""
-        if self.robust:
-            self.source(self.problem.distortion(q)[1])
-        if not self.curved:
-            return 0
-        cuts, ratio = self.problem.worst(q)
-        cuts = cuts[np.flatnonzero(ratio > np.exp(self.problem.epsilon) * (1.0 + SEALING))]
-        if len(cuts.y):
-            self.master.at_most(cuts.rows(self.problem))
-        return len(cuts.y)
-
-
 def solve_by_cuts(
     problem: LossProblem, *, tolerance: float = 1e-6, budget: Budget = FREE, known: LeastLoss | None = None
 ) -> LeastLoss:
-    """Mended value and proved bound until they agree to `tolerance`, nothing more comes, or the time is over."""
+    """Kelley's method with in-out separation, until value and bound agree to `tolerance`, nothing comes, or time ends.
+
+    Each round mends the optimum of the relaxation, whose prices prove a bound as only members of F ever enter, and cuts
+    it off with the point half way to it from inside.
+    """
     even = np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs)
-    search = CuttingSearch(problem, known or LeastLoss(even, math.inf, -math.inf, "cuts"))
-    while search.turn() and not budget.over and not search.best.within(tolerance, problem.scale):
-        pass
-    return search.best
+    best = known or LeastLoss(even, math.inf, -math.inf, "cuts")
+    master = best.relaxed or centred(problem)
+    if problem.utility_radius > 0.0:  # all sources there are where any distribution may occur
+        free = math.isinf(problem.utility_radius)
+        for p in np.eye(problem.p.size).reshape(-1, *problem.p.shape) if free else [problem.p]:
+            master.at_most(master.loss(problem.cost(p)))
+    while True:
+        before, solution = best, master.solve()
+        q = problem.columns(solution.x)
+        made = mended(problem, q)
+        value, bound = problem.distortion(made)[0], master.proved(solution)
+        best = before.or_else(replace(before, q=made, value=value, bound=bound))
+        cuts = sum([separated(problem, master, x) for x in (0.5 * (q + before.q), q)])
+        unseen = problem.distortion(q)[0] - solution.value  # by a source that the relaxation did not know
+        gained = max(best.bound - before.bound, before.value - best.value) > DUST * problem.scale
+        more = cuts > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)) or gained
+        if not more or budget.over or best.within(tolerance, problem.scale):
+            return best
+
+
+def separated(problem: LossProblem, master: FloorProgramme, q: Floats) -> int:
+    """How many pairs q breaks by more than sealing leaves room for anyway: each enters as a cut, the worst P as D ≥ its
+    loss."""
+    if problem.utility_radius > 0.0:
+        master.at_most(master.loss(problem.cost(problem.distortion(q)[1])))
+    if not 0.0 < problem.privacy_radius < math.inf:
+        return 0
+    pairs, worst = problem.worst(q)
+    bad = np.flatnonzero(worst.ratio > np.exp(problem.epsilon) * (1.0 + SEALING))
+    if len(bad):
+        y, s1, s2 = (x[bad] for x in pairs)
+        master.at_most(problem.rows((y, s1, s2), worst.first[bad], worst.second[bad]))
+    return len(bad)
 
 
 # --- which engine, and the cones of some pairs ------------------------------------------------------------------------
@@ -300,7 +287,7 @@ def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, bud
     best = found = solve_by_cones(problem, exact=exact, budget=budget)
     while not (best.within(tolerance) or exact.all() or budget.over):
         assert found.unmended is not None
-        grown = exact | (problem.worst(found.unmended, pairs)[1] > most)
+        grown = exact | (problem.worst(found.unmended, pairs)[1].ratio > most)
         if np.array_equal(grown, exact):
             break
         exact, found = grown, solve_by_cones(problem, exact=grown, budget=budget)

@@ -8,7 +8,7 @@ pair [002, Thm 3], and all pairs are searched at once. What the ratios of an ans
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,34 +16,10 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints, goal, lifted, mixed
 from sfumato.optimise.conic import LawProgramme
-from sfumato.uncertainty.sets import Anything, UncertaintySet
+from sfumato.uncertainty.sets import Anything, Pairs, UncertaintySet
 
 SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
-
-
-@dataclass(frozen=True, slots=True)
-class PairCuts:
-    """Privacy constraints R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·). They do not contain ε: valid for all of them."""
-
-    y: Ints
-    s1: Ints
-    s2: Ints
-    r1: Floats  # [k, u]
-    r2: Floats  # [k, u]
-
-    def __getitem__(self, which: Ints) -> PairCuts:
-        return PairCuts(*(getattr(self, f.name)[which] for f in fields(self)))
-
-    def rows(self, problem: LossProblem) -> sparse.csr_matrix:
-        """One sparse row per cut over the variables Q[y, x]."""
-        first, second = (problem.start(self.y, s)[:, None] + np.arange(self.r1.shape[1]) for s in (self.s1, self.s2))
-        values = np.hstack([self.r1, -np.exp(problem.epsilon) * self.r2])
-        lines = np.arange(len(values) + 1) * values.shape[1]
-        shape = len(values), problem.outputs * problem.inputs
-        found = sparse.csr_matrix((values.ravel(), np.hstack([first, second]).ravel(), lines), shape)
-        found.sum_duplicates()  # of inputs that all secrets share
-        return found
 
 
 def all_pairs(ys: int, ss: int) -> PairIndex:
@@ -136,9 +112,9 @@ class LossProblem:
         found = self.judged.support(np.einsum("ysu,uy->su", self.expand(q), self.distance))
         return found.value, found.p
 
-    def worst(self, q: Floats, pairs: PairIndex | None = None) -> tuple[PairCuts, Floats]:
+    def worst(self, q: Floats, pairs: PairIndex | None = None) -> tuple[PairIndex, Pairs]:
         """Members of F that attain the greatest R1·Q(y|s1,·) / R2·Q(y|s2,·) of the listed pairs, or of every pair of
-        secrets and output that is sent, and this ratio; q[y, x]. At radius 0 secrets that never occur have none."""
+        secrets and output that is sent; q[y, x]. At radius 0 secrets that never occur have none."""
         wide = self.expand(q)
         if pairs is None:
             y, s1, s2 = all_pairs(*wide.shape[:2])
@@ -146,15 +122,24 @@ class LossProblem:
             keep = (wide.max(axis=(1, 2))[y] > 0.0) & seen[s1] & seen[s2]
             pairs = y[keep], s1[keep], s2[keep]
         y, s1, s2 = pairs
-        found = self.within.pairs(wide[y, s1], wide[y, s2], s1, s2)
-        return PairCuts(y, s1, s2, found.first, found.second), found.ratio
+        return pairs, self.within.pairs(wide[y, s1], wide[y, s2], s1, s2)
 
     def excess(self, q: Floats, e: float) -> Floats:
         """Per output the greatest P(y|s1) − e·P(y|s2) over the set, at least 0."""
-        (cuts, _), wide, over = self.worst(q), self.expand(q), np.zeros(len(q))
-        most, least = ((r * wide[cuts.y, s]).sum(axis=1) for r, s in ((cuts.r1, cuts.s1), (cuts.r2, cuts.s2)))
-        np.maximum.at(over, cuts.y, most - e * least)
+        ((y, s1, s2), worst), wide, over = self.worst(q), self.expand(q), np.zeros(len(q))
+        most, least = (worst.first * wide[y, s1]).sum(axis=1), (worst.second * wide[y, s2]).sum(axis=1)
+        np.maximum.at(over, y, most - e * least)
         return over
+
+    def rows(self, pairs: PairIndex, first: Floats, second: Floats) -> sparse.csr_matrix:
+        """R1·Q(y|s1,·) − e^ε R2·Q(y|s2,·), at most 0 for members R1, R2 [k, u] of F: a sparse row over Q[y, x] each."""
+        at = [self.start(pairs[0], s)[:, None] + np.arange(first.shape[1]) for s in pairs[1:]]
+        values = np.hstack([first, -np.exp(self.epsilon) * second])
+        lines = np.arange(len(values) + 1) * values.shape[1]
+        shape = len(values), self.outputs * self.inputs
+        found = sparse.csr_matrix((values.ravel(), np.hstack(at).ravel(), lines), shape)
+        found.sum_duplicates()  # of inputs that all secrets share
+        return found
 
     def columns(self, x: Floats) -> Floats:
         """Q[y, x] from the first entries of a solver's answer, columns summing to 1."""

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats, blended, lifted
+from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats, blended
 from sfumato.optimise.conic import LawProgramme, exponential
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import FloorProgramme
@@ -148,11 +148,10 @@ def lost(q: Floats, distance: Floats) -> Floats:
 
 
 def private(q: Floats, e: float) -> Floats:
-    """Q with a constant mixed in where rounding left a ratio above e."""
+    """Q clipped, normalised, and mixed with a constant where rounding left a ratio above e."""
     q = np.maximum(q, 0.0)
     q = q / q.sum(axis=0)
-    found = lifted(q, lambda q: np.asarray(q.max(axis=1) - e * q.min(axis=1)), e - 1.0)
-    return np.repeat(q.mean(axis=1)[:, None], q.shape[1], axis=1) if found is None else found
+    return blended(q, q.mean(axis=1), lambda q: bool((q.max(axis=1) <= e * q.min(axis=1)).all()))
 
 
 def least_epsilon_for(sources: Sources, distance: Floats, budget: float) -> tuple[float, Floats]:
