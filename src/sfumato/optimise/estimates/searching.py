@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import cast
 
@@ -19,9 +19,9 @@ from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import MIXED_WELL, Estimates, PreciseRows
+from sfumato.optimise.estimates.mixing import MIXED_WELL, ON_THE_WAY, Estimates, PreciseRows
 from sfumato.optimise.product.two_level import BlockBall, Heights, capped, subsets
-from sfumato.optimise.search import CALM, FEWEST, Move, Tangents, bases_of, improve
+from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
@@ -101,16 +101,35 @@ class _Begun(OneLevel[Estimates]):
         self.master.solve()
 
     def improved(self, budget: Budget) -> None:
-        """By rows of product form, where the set has them, and by tangents over the whole cone, unless levels join."""
-        moves: list[Move] = [] if self.block is None else [self.products]
-        moves += [] if joinable(self.cone) else [Tangents(self.cone, self.master)]
+        """Rows of product form, where the set has them; then tangents over the whole cone, unless others join."""
         with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
-            improve(self.master, moves, budget, calm=1 if joinable(self.cone) else CALM)
+            if self.block is not None:
+                improve(self.master, [self.varied], budget, calm=1, gain=ON_THE_WAY)
+            if not joinable(self.cone):
+                improve(self.master, [Tangents(self.cone, self.master)], budget)
 
-    def products(self, rows: Floats, budget: Budget) -> Floats:
-        """Rows of product form, from those at hand and from strangers."""
+    def varied(self, rows: Floats, budget: Budget) -> Floats:
+        """As many rows of product form as coordinates, a few at a time: each batch counts as told before the next is
+        sought, else all of them would tell what is known least, and the rest would stay unknown."""
         assert self.block is not None
-        return self.block.rows(self.master.slopes, bases_of(rows, self.master.p, self.rng, FEWEST), budget)
+        master, out = self.master, []
+        J = (master.rows.T * master.theta) @ master.rows
+        for _ in range(max(1, len(master.p) // FEWEST)):
+            if budget.over:
+                break
+            slope = master.goal.slope(J)
+            new = self.block.climbed(slope, master.prices, self._drawn(rows))
+            gain = ((new @ slope) * new).sum(1) - new @ master.prices
+            out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
+            J = J + out[-1].T @ out[-1] / len(master.rows)  # as if each had the weight of a mean row
+        return np.concatenate(out) if out else rows[:0]
+
+    def _drawn(self, rows: Floats) -> Bools:
+        """As many of each: listed sets, random sets of any density, those of rows in use with some cells changed."""
+        listed = self.sets[self.rng.integers(len(self.sets), size=FEWEST)]
+        drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (FEWEST, 1))
+        old = rows[self.rng.integers(len(rows), size=FEWEST)] > 1
+        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
 
     @property
     def seconds(self) -> float:
@@ -192,12 +211,12 @@ def _proper(*several: Bools) -> Bools:
 # --- rows of product form: a block lo + d·1_H for each secret, private whatever the sets are (optimise/product) -------
 
 
-TANGENTS = 5  # that are taken in turn: more cost time, and rows become alike
+SET_PASSES = 5  # over the secrets: more cost time, and rows become alike
 
 
 class BlockMover:
-    """Rows of product form, one set of cells for each secret, which maximise tangents of the aim. Heights depend on the
-    mass of a set alone."""
+    """Rows of product form, one set of cells for each secret, changed value by value while that helps. Heights depend
+    on the mass of a set alone. What is climbed is vᵀMv/z² − λ·v/z, z = p·v."""
 
     def __init__(self, ball: BlockBall, cone: RatioCone, epsilon: float, at_most: float | None) -> None:
         self.p, self.unit = cone.coordinates.p, cone.coordinates.unit
@@ -223,24 +242,20 @@ class BlockMover:
             out[:, at] = np.where(sets[:, at], hi[0][:, None], lo[0][:, None])
         return out
 
-    def rows(self, slopes: Callable[[Floats], Floats], rows: Floats, budget: Budget) -> Floats:
-        """Unit rows that maximise c·v − (c·v₀)p·v for the tangent c at v₀, which is convex and homogeneous: with those
-        values of each secret inside whose c/p is greatest. None where the time is over."""
-        y = np.arange(len(rows))
-        for _ in range(TANGENTS):
-            if budget.over:
-                return rows[:0]
-            cost = slopes(rows)
-            cost = cost - (cost * rows).sum(1, keepdims=True) * self.p
-            rows = np.where(cost > 0, self.most, self.least)  # where there is no mass
-            for at, heights in zip(self.cells, self.heights, strict=True):
-                order = np.argsort(-cost[:, at] / self.p[at], axis=1, kind="stable")
-                mass, gain = (np.pad(np.cumsum(x, 1), ((0, 0), (1, 0))) for x in (
-                    self.p[at][order], np.take_along_axis(cost[:, at], order, 1)))
-                lo, hi = heights.at(np.minimum(mass / mass[:, -1:], 1.0))  # [kind, y, how many are inside]
-                score = (lo * gain[:, -1:] + (hi - lo) * gain).transpose(1, 0, 2).reshape(len(y), -1)
-                kind, many = np.divmod(score.argmax(1), len(at) + 1)
-                inside = np.argsort(order, axis=1) < many[:, None]
-                rows[:, at] = np.where(inside, hi[kind, y, many][:, None], lo[kind, y, many][:, None])
-            rows = self.unit(rows)
-        return rows
+    def climbed(self, slope: Floats, prices: Floats, sets: Bools) -> Floats:
+        """Unit rows on sets, of which for each secret in turn one value enters or leaves, or nothing does."""
+        rows, y = self.starts(sets), np.arange(len(sets))
+        rows[:, self.p <= 0] = np.where(prices[self.p <= 0] < 0, self.most, self.least)
+        pull = rows @ slope
+        for at, heights in [*zip(self.cells, self.heights, strict=True)] * SET_PASSES:
+            near = sets[:, None, at] ^ np.eye(len(at) + 1, len(at), -1, dtype=bool)
+            lo, hi = heights.at(np.clip(near @ self.p[at] / self.p[at].sum(), 0.0, 1.0))
+            change = np.where(near, hi[..., None], lo[..., None]) - rows[:, None, at]  # [kind, y, exchange, value]
+            bent = np.einsum("kyeu,kyeu->kye", change @ slope[np.ix_(at, at)] + 2 * pull[:, None, at], change)
+            mean, cost = ((rows @ x)[:, None] + change @ x[at] for x in (self.p, prices))
+            score = (((rows * pull).sum(1)[:, None] + bent) / mean - cost) / mean
+            kind, best = np.divmod(score.transpose(1, 0, 2).reshape(len(y), -1).argmax(1), len(at) + 1)
+            sets[:, at] = near[y, best]
+            pull += change[kind, y, best] @ slope[at]
+            rows[:, at] += change[kind, y, best]
+        return self.unit(rows)
