@@ -19,7 +19,7 @@ from measure import Row, table
 from sfumato.certification.together import certify_bundle
 from sfumato.composing.answers import Answer
 from sfumato.composing.sharing import Spec, TurnLayout, error_together
-from sfumato.designers.aiming import Z95
+from sfumato.designers.worth import Z95
 
 ROWS, COLUMNS, LABELS, EPSILON, RUNS = 100_000, 10, 8, 1.0, 20
 NAMES = [f"c{j}" for j in range(COLUMNS)]

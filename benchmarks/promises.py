@@ -21,7 +21,7 @@ import numpy as np
 
 import sfumato as sf
 from parts import run
-from sfumato.designers.splitting import split
+from sfumato.releasing.spending import split
 
 CAPS = (2.0, 3.0, 4.0, 6.0, 8.0)
 LEVELS = (0.5, 1.5)

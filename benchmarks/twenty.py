@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import sfumato as sf
-from sfumato.designers.aiming import Z95, errors_of
+from sfumato.designers.worth import Z95, errors_of
 
 PARTS = ("secret", "column 0", "joint")
 PROTOCOLS = ("srr", "grr", "oue")

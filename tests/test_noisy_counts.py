@@ -19,10 +19,10 @@ import sfumato as sf
 import sfumato_kernel as kernel
 from sfumato.certification.promises import notes_of
 from sfumato.cli import cli
-from sfumato.designers.splitting import split
 from sfumato.joint import SAMPLER, Noise
 from sfumato.mechanism.file import checksum, record_of
 from sfumato.noise import SEEDED, projected, threshold, two_sided
+from sfumato.releasing.spending import split
 from sfumato.reporting.figures import consequences
 from sfumato.uncertainty.balls import simulated_radius
 from sfumato_kernel.documents import SAMPLERS

@@ -148,7 +148,7 @@ def test_every_file_of_the_page_is_handed_out_and_nothing_else():
 
 
 def test_attackers_and_errors_that_are_shown_are_those_of_the_library(desk):
-    from sfumato.designers.aiming import foreseen
+    from sfumato.designers.worth import foreseen
     from sfumato.reporting.mechanism_figures import guessers_of
 
     view, made = desk.tell.designs[3.0], desk.designs[3.0]

@@ -13,7 +13,7 @@ from tests.strategies import sealed
 
 import sfumato as sf
 from sfumato.cli import cli
-from sfumato.designers.aiming import foreseen as foreseen_by
+from sfumato.designers.worth import foreseen as foreseen_by
 from sfumato.estimation import tidy
 from sfumato.mechanism import Claim
 
@@ -183,7 +183,7 @@ def test_synthetic_records_follow_the_estimate_and_say_what_they_are(people):
 def test_what_would_help_follows_from_what_is_said_of_errors():
     from dataclasses import replace
 
-    from sfumato.designers.aiming import Foreseen, ForeseenPart, Help
+    from sfumato.designers.worth import Foreseen, ForeseenPart, Help
 
     told = Foreseen(100, (ForeseenPart("town", 3, 240.0, 0.1), ForeseenPart("age", 4, float("inf"), 0.0)), (Help("twice as many rows", 0.71),))
     assert told.lines[:2] == ["town: ± 240 points: no estimate, worth 0 unprotected rows", "age: not told, by however many rows, worth 0 unprotected rows"]

@@ -55,7 +55,7 @@ from sfumato.errors import InputError, listed, spelled
 if TYPE_CHECKING:
     from sfumato.cli.console import Board
     from sfumato.cli.options import Options
-    from sfumato.designers.aiming import Foreseen
+    from sfumato.designers.worth import Foreseen
     from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.reporting.comparison import Comparison

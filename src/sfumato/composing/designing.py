@@ -16,8 +16,8 @@ from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, answered
 from sfumato.composing.tailored import ball_bundle, sealed_part, tailored, unsealed
 from sfumato.composing.trees import ModelFit, fit_of, tree_bundle
 from sfumato.decimals import LEVEL, at_most, near
-from sfumato.designers.aiming import Z95
 from sfumato.designers.base import LARGEST
+from sfumato.designers.worth import Z95
 from sfumato.errors import LIMIT_OF_TIME, InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise

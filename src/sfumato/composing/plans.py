@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.composing.answers import SECRET
 from sfumato.composing.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
-from sfumato.designers.aiming import HELPS, Help
+from sfumato.designers.worth import HELPS, Help
 from sfumato.errors import InputError, UnknownName, option
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle

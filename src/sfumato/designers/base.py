@@ -27,7 +27,7 @@ from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.designers.aiming import Foreseen
+    from sfumato.designers.worth import Foreseen
 
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
 SEARCH = 0.65  # of the time of a design beside the proof, for its search: what is left is for the bound

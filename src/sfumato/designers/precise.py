@@ -12,16 +12,16 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import CLOSED, seconds_of
-from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, along, curve_seconds, listed_rows, silent
+from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import srr
 from sfumato.errors import InputError, SfumatoError
 from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.mechanism.subset_laws import incidence
-from sfumato.optimise.budget import FREE, Budget, Progress, patience
+from sfumato.optimise.budget import STAGE, Budget, Progress, patience
 from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.mixing import PreciseRows, least_error
+from sfumato.optimise.estimates.mixing import least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
 from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import UncertaintySet
@@ -46,7 +46,8 @@ def precise(
     Ordinary protocols at the same promise compete as whole designs. `working` are seconds of work, not of time.
     """
     work = Budget.of_work(patience() * SEARCHING if working is None else working, progress)
-    return Estimated.of(task, target).made(work if time_limit is None else Budget.of(time_limit, progress))[0]
+    budget = work if time_limit is None else Budget.of(time_limit, progress)
+    return next(Estimated.of([task], target).drafts(budget.less(3 * task.proving), [()]))  # more rows than cells
 
 
 def precise_along(
@@ -57,38 +58,36 @@ def precise_along(
 
     bounded=False proves no bound but the error of the untouched table. `starts` are designs for the whole table at the
     same ε, with which a search for another target begins; `once` is as in `Together.run`, in parts of the error."""
-    asked = [Estimated.of(task, target) for task in tasks]
-    first, task = asked[0], tasks[0]
-    seconds = (seconds_of(task) if first.name == "each" else patience() * SEARCHING) if working is None else working
-    found, whole = None, curve_seconds(len(tasks), seconds)
-    if len(tasks) > 1 and first.name != "each" and task.epsilon > 0 and task.at_most is None:
-        laws = [x.law for x in starts if x.reads == task.reads]
-        known = [first.aim.coordinates.taken(x) for x in listed_rows(task, laws)]
-        found = searched_along(
-            task.within, [x.epsilon for x in tasks], first.beside(first.aim), task.reads,
-            Budget.of_work((1 - PROVING) * whole), known if len(known) == len(tasks) else (), once,
-        )
-    if found is None:
-        return along(tasks, lambda task, budget, known: Estimated.of(task, target).made(budget, known), seconds)
-    proof = Budget.of_work(PROVING * whole)  # the smallest ε first: there the untouched table says least
-    return (x.proved(y, proof.part() if bounded else None) for x, y in zip(asked, found, strict=True))
+    asked, task = Estimated.of(tasks, target), tasks[0]
+    seconds = (seconds_of(task) if asked.name == "each" else patience() * SEARCHING) if working is None else working
+    laws = [x.law for x in starts if x.reads == task.reads]
+    known = [[asked.aim.coordinates.taken(x)] for x in listed_rows(task, laws)]
+    budget = Budget.of_work(curve_seconds(len(tasks), seconds))
+    return asked.drafts(budget, known if len(known) == len(tasks) else [()] * len(tasks), bounded, once)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimated:
-    """What is asked for: a target of a task, over all cells; those that were never counted have a trace of mass."""
+    """What is asked for: a target of a task at increasing ε, over all cells; those that were never counted have a trace
+    of mass."""
 
-    task: Task
+    tasks: Sequence[Task]
     target: object
 
     @classmethod
-    def of(cls, task: Task, target: object) -> Estimated:
+    def of(cls, tasks: Sequence[Task], target: object) -> Estimated:
+        task = tasks[0]
         if task.notion != "rldp":
             raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
         if len(task.within.possible) < 2:
             raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
         whole = isinstance(target, str) and target in ("joint", "table")
-        return cls(task, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read
+        return cls(tasks, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read
+
+    @property
+    def task(self) -> Task:
+        """Any of them, for what all have."""
+        return self.tasks[0]
 
     @property
     def name(self) -> str:
@@ -117,66 +116,71 @@ class Estimated:
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 
-    def made(self, budget: Budget, known: Floats | None = None) -> tuple[Draft, Floats | None]:
-        """The design, and its rows; `known` are those of a design at another ε."""
-        task, beside = self.task, budget.less(3 * self.task.proving)  # its rows are more than its cells
-        if task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
-            law, least = Constant(task.rows, task.joint.useful.size), self.aim.untouched / (task.joint.n or 1)
-            return self._draft(law, math.sqrt(least), lambda mechanism: math.inf), None
-        begun = [] if known is None else [settled(RatioCone(self.within, task.epsilon, task.reads), known)]
+    def drafts(
+        self, budget: Budget, known: Sequence[Sequence[Floats]], bounded: bool = True, once: float | None = None
+    ) -> Iterator[Draft]:
+        """The designs, one for each ε; `known` are rows from which the whole table can be estimated there."""
+        if self.task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
+            law = Constant(self.task.rows, self.task.joint.useful.size)
+            least = self.aim.untouched / (self.task.joint.n or 1)
+            yield self._draft(law, math.sqrt(least), lambda mechanism: math.inf)
+            return
         if self.name == "each":
-            return self._for_each(beside, begun)
-        search = beside.part(1 - PROVING) if len(self.aim.p) <= PROVABLE else beside
-        found = self._found(self.aim, search, begun)
-        return self.proved(found, beside, search), None if found is None else found.rows
+            rows = None
+            for i, task in enumerate(self.tasks):
+                draft, rows = self._for_each(task, budget.part(1 / (len(self.tasks) - i)), rows)
+                yield draft
+            return
+        x, epsilons = self.task, [task.epsilon for task in self.tasks]
+        provable, least = bounded and len(self.aim.p) <= PROVABLE, self.aim.untouched
+        search = budget.part(1 - PROVING) if provable else budget
+        found = searched_along(x.within, epsilons, self.beside(self.aim), x.reads, search, known, x.at_most, once)
+        for i, (task, one) in enumerate(zip(self.tasks, found, strict=True)):
+            proof, proved = budget.part(1.0 if i + 1 == len(found) else STAGE), 0.0
+            if provable and one is not None and not proof.over:
+                proved = least_error(one, self.aim, proof)
+            yield self._best(task, self.aim, [] if one is None else [one.rows], max(least, proved), search, bounded)
 
-    def _found(self, aim: Goal, budget: Budget, known: Sequence[Floats]) -> PreciseRows | None:
-        x = self.task
-        return searched(x.within, x.epsilon, self.beside(aim), x.reads, budget, known, x.at_most)
-
-    def proved(self, found: PreciseRows | None, proof: Budget | None, search: Budget = FREE) -> Draft:
-        """The draft of rows that were found, with what is proved about others within the time, if that is asked for."""
-        least = self.aim.untouched
-        if found is not None and proof is not None and len(self.aim.p) <= PROVABLE and not proof.over:
-            least = max(least, least_error(found, self.aim, proof))
-        return self._best(self.aim, [] if found is None else [found.rows], least, search, asked=proof is not None)
-
-    def _for_each(self, budget: Budget, begun: Sequence[Floats]) -> tuple[Draft, Floats | None]:
+    def _for_each(self, task: Task, budget: Budget, known: Floats | None) -> tuple[Draft, Floats | None]:
         """The least mean of variances, each relative to the best found for its own: C = Σ C_k / (K f*_k) (ours).
 
         Each part has a search of its own, begun with the rows of those before it, and so has the mean in the end. Any
         mixture of K designs with equal weights has at most about K times each one's own best, so that nothing is ruined
-        however little time there is.
+        however little time there is. `known` are rows of a design at another ε.
         """
-        goals, best = parts_of(self.within.joint, self.task.reads), dict[str, float]()
+        goals, best = parts_of(self.within.joint, task.reads), dict[str, float]()
+        cone = RatioCone(self.within, task.epsilon, task.reads, task.at_most)
+        begun = [] if known is None else [settled(cone, known)]
         held: list[Floats] = []  # whole designs, the last one first
 
         def sought(aim: Goal, share: float) -> None:
-            found = self._found(aim, budget.part(share), [*held, *begun])
+            own, rows = budget.part(share), [*held, *begun]
+            found = searched(task.within, task.epsilon, self.beside(aim), task.reads, own, rows, task.at_most)
             held[:0] = [] if found is None else [found.rows]
 
         for i, (name, aim) in enumerate(goals.items()):
             sought(aim, 1 / (len(goals) + 2 - i))
-            errors = [error for error, *_ in self._protocols(aim, name == "useful")]
+            errors = [error for error, *_ in self._protocols(task, aim, name == "useful")]
             best[name] = min([*map(aim.of_rows, held), *errors], default=math.inf)
         sought(mean_of(goals, best), 1.0)
         rows = [*held, *([np.concatenate(held) / len(held)] if held else [])]
         for name, part in goals.items():  # the search for the mean may have found the best of one: no share is below 1
             best[name] = min([best[name], *map(part.of_rows, rows)])
         aim = mean_of(goals, best)
-        return self._best(aim, rows, aim.untouched, budget, best=best), held[0] if held else None
+        return self._best(task, aim, rows, aim.untouched, budget, best=best), held[0] if held else None
 
     # --- the draft: the best of what was found and of the protocols ---------------------------------------------------
 
     def _best(
-        self, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True, **details: object
+        self, task: Task, aim: Goal, rows: Sequence[Floats], least: float, budget: Budget, asked: bool = True,
+        **details: object,
     ) -> Draft:
         """The best of the rows found and of the protocols, by the error of the aim; `asked`: whether a proof was."""
-        task, full = self.task, [q if self.task.reads == "useful" else aim.coordinates.full(q) for q in rows]
+        full = [q if task.reads == "useful" else aim.coordinates.full(q) for q in rows]
         tables = [Table(np.asarray(q / q.sum(0)), task.rows) for q in full]
         laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
-        laws = sorted([*laws, *self._protocols(aim, self.name == "useful")], key=lambda x: x[0])
-        error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or self._sealable(x[1], x[3]))
+        laws = sorted([*laws, *self._protocols(task, aim, self.name == "useful")], key=lambda x: x[0])
+        error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
         of = "(s, u)" if reads == "both" else "u alone"
         notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
         if budget.over:
@@ -197,20 +201,11 @@ class Estimated:
         unit = RELATIVE if self.name == "each" else "of standard error"
         return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
 
-    def _sealable(self, law: Law, reads: str) -> bool:
-        """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
-        joint, claim = self.task.joint, replace(self.task, reads=reads).claim
-        try:
-            seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
-        except SfumatoError:
-            return False
-        return True
-
-    def _protocols(self, aim: Goal, useful: bool) -> Iterator[tuple[float, Law, str, str]]:
+    def _protocols(self, task: Task, aim: Goal, useful: bool) -> Iterator[tuple[float, Law, str, str]]:
         """(error, law, name, reads) of protocols at the same promise that can be listed; `useful`: of U alone too."""
-        measured = {"both": aim} if self.task.reads == "both" else {}
+        measured = {"both": aim} if task.reads == "both" else {}
         for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
-            asked = replace(self.task, reads=reads)
+            asked = replace(task, reads=reads)
             drafts = [make(asked) for make in CLOSED[reads]]
             if reads == "both":
                 drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]
@@ -218,6 +213,16 @@ class Estimated:
                 if law.kind == "unary" or law.outputs * asked.rows * asked.joint.useful.size <= CHANNEL:
                     error = own.of_law(law)
                     yield from [] if math.isnan(error) else [(error, law, name, reads)]
+
+
+def _sealable(task: Task, law: Law, reads: str) -> bool:
+    """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
+    joint, claim = task.joint, replace(task, reads=reads).claim
+    try:
+        seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
+    except SfumatoError:
+        return False
+    return True
 
 
 def _blocks(task: Task, order: int) -> Draft:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfumato import estimation
 from sfumato.alphabet import Column, Floats
 from sfumato.composing.plans import helps
-from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
+from sfumato.designers.worth import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation import inversion as inverting
 from sfumato.estimation.estimates import spread, spread_untouched

@@ -236,9 +236,8 @@ class Together(Generic[Aim]):
         self.mover.sharper()  # turns are few
 
     def run(self, budget: Budget, *, once: float | None = None) -> None:
-        """Turns until no level gains any more, and none by the rows of its neighbours; or with the time, where a turn
-        that would not end is not begun. With `once` the first turn that gains less than that is a level's last."""
-        gain = GAIN if once is None else once
+        """Turns until no level gains any more, `once` of its value at least; or with the time, where a turn that would
+        not end is not begun."""
         for level in self.levels:
             level.master.solve()
             level.rows = level.master.used()[0] if level.met else level.master.steer()
@@ -247,37 +246,24 @@ class Together(Generic[Aim]):
             began, many = budget.clock(), len(live)
             with suppress(np.linalg.LinAlgError):  # a move that fails adds nothing
                 self._turn(live, budget)
-            live = [i for i in live if self._goes_on(self.levels[i], gain, 1 + self.levels[i].far, budget)]
+            live = [i for i in live if self._goes_on(self.levels[i], once or GAIN, budget)]
             pace = (budget.clock() - began) / many
-            if not live and once is None and not budget.over:
-                live = self._exchanged(gain, budget)
 
-    def _goes_on(self, level: OneLevel[Aim], gain: float, calm: int, budget: Budget) -> bool:
-        """Mix anew; whether that was worth something in one of so many turns, and something is left to gain."""
+    def _goes_on(self, level: OneLevel[Aim], gain: float, budget: Budget) -> bool:
+        """Mix anew; whether that was worth something in one of its last turns, and something is left to gain."""
         before, value = level.master.value, level.master.solve()
         level.master.learn()
         level.rows = level.master.steer()
         level.calm = 0 if value > before + gain * abs(value) else level.calm + 1
         budget.tell("rows", value)
-        return level.calm < calm and not level.met
-
-    def _near(self, i: int) -> list[OneLevel[Aim]]:
-        return [self.levels[j] for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
-
-    def _exchanged(self, gain: float, budget: Budget) -> list[int]:
-        """Levels that gain something by the rows of their neighbours, as their own ε allows them: these go on."""
-        out = []
-        for i in reversed([i for i, level in enumerate(self.levels) if not level.met]):
-            near = np.concatenate([level.master.used()[0] for level in self._near(i)])
-            self.levels[i].master.add(rows_for(self.levels[i].cone, near))
-            out += [i] if self._goes_on(self.levels[i], gain, 1, budget) else []
-        return out[::-1]
+        return level.calm <= level.far and not level.met
 
     def _turn(self, live: list[int], budget: Budget) -> None:
         """New rows for the levels that are still gaining, some of them from rows of their neighbours."""
         levels, begun = [self.levels[i] for i in live], []
         for i, level in zip(live, levels, strict=True):
-            lent = [near.rows[self.rng.permutation(len(near.rows))[:LENT]] for near in self._near(i)]
+            near = [self.levels[j].rows for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
+            lent = [rows[self.rng.permutation(len(rows))[:LENT]] for rows in near]
             own = np.concatenate([level.rows, *lent])
             begun.append(bases_of(own, self.mover.p, self.rng, self.rows if level.far else 0))
         owner = np.repeat(np.arange(len(live)), [len(bases) for bases in begun])

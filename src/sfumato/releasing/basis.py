@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.decimals import with_unit
-from sfumato.designers.splitting import split
 from sfumato.drawing.randomness import Lane, Stream, WordSource
 from sfumato.errors import At, DataError, InputError, option
 from sfumato.joint import Joint
 from sfumato.noise import DELTA, SEEDED, noisy_counts
 from sfumato.releasing.alphabets import Kept, Learnt, check_kept
 from sfumato.releasing.columns import CHOOSING
+from sfumato.releasing.spending import split
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering

@@ -19,14 +19,15 @@ from sfumato.alphabet import Alphabet, Column, spelled
 from sfumato.composing import plans
 from sfumato.composing.sharing import TurnLayout
 from sfumato.decimals import capitalised, percent
-from sfumato.designers.aiming import LITTLE, Closed, worth_of_one
+from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
-from sfumato.designers.splitting import split
+from sfumato.designers.worth import LITTLE, worth_of_one
 from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.budget import heard_by
 from sfumato.optimise.estimates.goal import untouched_errors
+from sfumato.releasing.spending import split
 from sfumato.releasing.wishes import BinWish, Listener, Wishes, learned, without
 from sfumato.sources import Source
 from sfumato.sources.values import MOST_COUNTED, USUAL_BINS, automatic_edges, label_counts, many_numbers

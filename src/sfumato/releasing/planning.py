@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato import designers, estimation
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most, percent
-from sfumato.designers.aiming import Foreseen, foreseen, is_foreseeable
 from sfumato.designers.base import RELATIVE
+from sfumato.designers.worth import Foreseen, foreseen, is_foreseeable
 from sfumato.errors import At, InputError, Note, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts

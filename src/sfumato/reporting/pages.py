@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, near, percent, share_at_most
-from sfumato.designers.aiming import Z95
+from sfumato.designers.worth import Z95
 from sfumato.errors import InputError
 from sfumato.frames import digest, embedded, environment, part_of
 from sfumato.joint import Joint

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from sfumato.alphabet import Column, Floats
 from sfumato.certification import promises
 from sfumato.decimals import MISSING, capitalised, in_a_hundred, level, near, percent, with_unit
-from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.choose import METHODS
+from sfumato.designers.worth import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.inversion import sums

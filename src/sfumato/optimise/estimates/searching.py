@@ -14,18 +14,19 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism.subset_laws import ORDERS, incidence
-from sfumato.optimise.all_levels import OneLevel, Together, joinable, rows_for
+from sfumato.optimise.all_levels import OneLevel, Together, joinable
 from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import MIXED_WELL, ON_THE_WAY, Estimates, PreciseRows
-from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, capped, liked, subsets
+from sfumato.optimise.product.two_level import BlockBall, Heights, capped, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
 ARRIVING = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, the next turn goes on
+JOINT = 2  # as many parts of the time for all levels together as each has by itself before
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 
 
@@ -45,58 +46,45 @@ def searched(
 ) -> PreciseRows | None:
     """The best mixture found within the time, None where not even one fits into it; `known` private rows over the
     coordinates join the pool."""
-    begun = _Begun(within, epsilon, goal, reads, budget, known, at_most)
-    if not begun.mixed:
-        return None
-    master, working = begun.master, budget.less(begun.seconds)
-    with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
-        if begun.blocks:
-            improve(master, [begun.varied], working, calm=1, gain=ON_THE_WAY)
-        improve(master, [Tangents(begun.cone, master)], working)
-    return begun.finished()
+    return searched_along(within, [epsilon], goal, reads, budget, [known], at_most)[0]
 
 
 def searched_along(
     within: UncertaintySet, epsilons: Sequence[float], goal: Goal, reads: str, budget: Budget,
-    known: Sequence[Floats] = (), once: float | None = None,
-) -> list[PreciseRows] | None:
-    """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
-    as this one allows them; None where levels are not searched together, or time is too short.
-
-    `known` are rows from which the whole table can be estimated, one design for each level; `once`: `Together.run`.
-    """
+    known: Sequence[Sequence[Floats]], at_most: float | None = None, once: float | None = None,
+) -> list[PreciseRows | None]:
+    """The same at increasing ε, each begun with `known` rows of its own or with those of the level below: in one search
+    where the set allows that (`Together`, with its `once`), else one by one."""
     begun: list[_Begun] = []
-    for i, epsilon in enumerate(epsilons):
-        cone = RatioCone(filled(within), epsilon, reads)
-        below = known[i : i + 1] or [rows_for(cone, x.master.steer()) for x in begun[-1:]]
-        if not joinable(cone):
-            return None
-        begun.append(_Begun(within, epsilon, goal, reads, budget, below))
-        if not begun[-1].mixed:
-            return None
-    levels = [OneLevel(x.cone, x.master, enough=-(1 + REACHED) * goal.untouched) for x in begun]
-    Together(levels, FEWEST, ARRIVING).run(budget.less(sum(x.seconds for x in begun)), once=once)
-    return [x.finished() for x in begun]
+    for i, (epsilon, rows) in enumerate(zip(epsilons, known, strict=True)):
+        master = Estimates(goal, budget)
+        if not budget.fits(master.foretold):  # not even one mixture
+            break
+        one = _Begun(within, epsilon, master, reads, at_most)
+        one.begin(rows or [settled(one.cone, x.master.used()[0]) for x in begun[-1:]])
+        budget = budget.less(one.seconds)
+        one.improved(budget.part(1 / (len(epsilons) - i + JOINT * joinable(one.cone))))
+        begun.append(one)
+    if begun and joinable(begun[0].cone):
+        Together(begun, FEWEST, ARRIVING).run(budget, once=once)
+    return [*(x.finished() for x in begun), *[None] * (len(epsilons) - len(begun))]
 
 
-class _Begun:
-    """A search at one ε with its first mixture, over the filled set; what it ends with is private over the set itself,
-    in the same coordinates."""
+class _Begun(OneLevel[Estimates]):
+    """A search at one ε, over the filled set; what it ends with is private over the set itself, in the same
+    coordinates."""
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, goal: Goal, reads: str, budget: Budget, known: Sequence[Floats],
-        at_most: float | None = None,
+        self, within: UncertaintySet, epsilon: float, master: Estimates, reads: str, at_most: float | None
     ) -> None:
-        self.master, self.cone = Estimates(goal, budget), RatioCone(filled(within), epsilon, reads, at_most)
-        self.exact = copy(self.cone)
-        self.exact.within, self.rng = within, np.random.default_rng(1)
-        self.mixed = budget.fits(self.master.foretold)  # else not even one mixture fits into the time
-        if self.mixed:
-            self.blocks = BlockMover.several(self.cone, epsilon, at_most, budget.firm.part())
-            self.sets = sets_of(self.cone.coordinates, within.joint.shape, epsilon, reads)
-            self._begin(epsilon, known)
+        cone = RatioCone(filled(within), epsilon, reads, at_most)
+        super().__init__(cone, master, enough=-(1 + REACHED) * master.goal.untouched)
+        self.exact = copy(cone)
+        self.exact.within, self.epsilon, self.rng = within, epsilon, np.random.default_rng(1)
+        self.block = BlockMover.of(cone, epsilon, at_most)
+        self.sets = sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
 
-    def _begin(self, epsilon: float, known: Sequence[Floats]) -> None:
+    def begin(self, known: Sequence[Floats]) -> None:
         """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
         other sets; then the rest by price."""
 
@@ -104,24 +92,33 @@ class _Begun:
             return settled(self.cone, np.maximum(sets, EMPTY))
 
         U, single = self.cone.within.joint.shape[1], self.sets.sum(1) == 1
-        first, *more = [own.starts for own in self.blocks] or [steep]
-        values = steep(values_of(U, epsilon)[:, self.cone.coordinates.cell % U])
-        others = first(np.random.default_rng(1).permutation(self.sets[~single]))
-        self.master.add(np.concatenate([first(self.sets[single]), values, *known, others]))
+        starts = steep if self.block is None else self.block.starts
+        others = starts(np.random.default_rng(1).permutation(self.sets[~single]))
+        values = steep(values_of(U, self.epsilon)[:, self.cone.coordinates.cell % U])
+        self.master.add(np.concatenate([starts(self.sets[single]), values, *known, others]))
         self.master.solve()
-        self.master.add(np.concatenate([others, *(starts(self.sets) for starts in more)]))
+        self.master.add(others)
         self.master.solve()
+
+    def improved(self, budget: Budget) -> None:
+        """Rows of product form, where the set has them; then tangents over the whole cone, unless others join."""
+        with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
+            if self.block is not None:
+                improve(self.master, [self.varied], budget, calm=1, gain=ON_THE_WAY)
+            if not joinable(self.cone):
+                improve(self.master, [Tangents(self.cone, self.master)], budget)
 
     def varied(self, rows: Floats, budget: Budget) -> Floats:
         """As many rows of product form as coordinates, a few at a time: each batch counts as told before the next is
         sought, else all of them would tell what is known least, and the rest would stay unknown."""
+        assert self.block is not None
         master, out = self.master, []
         J = (master.rows.T * master.theta) @ master.rows
-        for turn in range(max(len(self.blocks), len(master.p) // FEWEST)):
+        for _ in range(max(1, len(master.p) // FEWEST)):
             if budget.over:
                 break
             slope = master.goal.slope(J)
-            new = self.blocks[turn % len(self.blocks)].climbed(slope, master.prices, self._drawn(rows))
+            new = self.block.climbed(slope, master.prices, self._drawn(rows))
             gain = ((new @ slope) * new).sum(1) - new @ master.prices
             out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
             J = J + out[-1].T @ out[-1] / len(master.rows)  # as if each had the weight of a mean row
@@ -218,27 +215,24 @@ SET_PASSES = 5  # over the secrets: more cost time, and rows become alike
 
 
 class BlockMover:
-    """Rows of product form under one profile of the shared budget, one set of cells for each secret, changed value by
-    value while that helps. Heights depend on the mass of a set alone. What is climbed is vᵀMv/z² − λ·v/z, z = p·v."""
+    """Rows of product form, one set of cells for each secret, changed value by value while that helps. Heights depend
+    on the mass of a set alone. What is climbed is vᵀMv/z² − λ·v/z, z = p·v."""
 
-    def __init__(self, ball: BlockBall, cone: RatioCone, epsilon: float, profile: Profile) -> None:
+    def __init__(self, ball: BlockBall, cone: RatioCone, epsilon: float, at_most: float | None) -> None:
         self.p, self.unit = cone.coordinates.p, cone.coordinates.unit
-        secret, E = cone.coordinates.cell // cone.within.joint.shape[1], math.exp(epsilon)
+        secret, E, profile = cone.coordinates.cell // cone.within.joint.shape[1], cone.E, capped(epsilon, at_most)
         self.cells = [at for s in np.unique(secret) if len(at := np.flatnonzero((secret == s) & (self.p > 0)))]
         self.heights = [Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile) for at in self.cells]
         self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
 
     @staticmethod
-    def several(cone: RatioCone, epsilon: float, at_most: float | None, budget: Budget) -> list[BlockMover]:
-        """Without a profile and under the one that a relaxation likes, where two-level rows are known for a set."""
+    def of(cone: RatioCone, epsilon: float, at_most: float | None) -> BlockMover | None:
+        """Where two-level rows are known for a set."""
         within = cone.within
         if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
-            return []
+            return None
         ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
-        p, profiles = within.joint.p, [capped(epsilon, at_most)]
-        if ball.budget > 0:
-            profiles.append(liked(ball, p[p.sum(1) > 0], epsilon, at_most, budget)[0])
-        return [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(profiles)]
+        return BlockMover(ball, cone, epsilon, at_most)
 
     def starts(self, sets: Bools) -> Floats:
         """Rows on sets of coordinates [y, i], the steeper of the two kinds of heights."""
