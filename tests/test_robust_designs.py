@@ -239,6 +239,14 @@ def test_an_empty_secret_gets_a_constant_row_and_the_design_stays_private():
         assert np.allclose(rows[:, 2], rows[:, 2, :1], atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["auto", "ballopt", "grr"])
+def test_a_confidence_without_counts_is_refused_before_a_search(method):
+    ball = sf.ChiSquareBall(sf.Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]], n=100))
+    for asked in (sf.design, lambda *x: sf.designs(ball, [0.5, 1.0], method)):
+        with pytest.raises(sf.ClaimError, match="needs the counts behind the ball"):
+            asked(ball, 0.5, method)
+
+
 def test_a_single_secret_is_refused():
     with pytest.raises(InputError, match="fewer than two secrets"):
         sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [0, 0]])), 1.0, "polyopt")

@@ -178,11 +178,12 @@ def check_confidence(claim: Claim) -> None:
     if not isinstance(ball, ChiSquareBall | RenyiBall) or ball.confidence is None:
         return
     how, alpha = (ball.calibration, None) if isinstance(ball, ChiSquareBall) else (None, ball.alpha)
+    counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
     try:
-        counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
         kernel.check_radius(ball.kind, ball.confidence, how, ball.radius, alpha, ball.joint.p.size, counts)
     except kernel.Refused as error:
-        raise ClaimError(str(error), next="Nothing was released.") from None
+        way_out = "" if counts is not None else "Give the counts (Joint.from_counts), or radius= for confidence=. "
+        raise ClaimError(str(error), next=way_out + "Nothing was released.") from None
 
 
 def confirm(made: Mechanism | Bundle) -> bool:

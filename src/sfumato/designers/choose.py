@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from sfumato.certification.proving import check_confidence
 from sfumato.decimals import percent, with_unit
 from sfumato.designers.aiming import AIM, aimed, noted, searched
 from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished
@@ -86,6 +87,7 @@ def design(
     if method == "nr" or (notion == "lip" and method != "lip"):
         within = Exactly(within.joint)  # private at P̂ alone: closed forms promise LIP there and say so
     task = Task(within, epsilon, notion, reads, at_most)
+    check_confidence(task.claim)  # before a search, which could not be sealed
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
@@ -98,16 +100,17 @@ def _ended(task: Task, draft: Draft, started: float) -> Design:
     Laws of others, and those that are asked for by name, are refused where they cannot be proved."""
     try:
         return finished(task, draft, started)
-    except ClaimError:
+    except ClaimError as error:
         if draft.method not in _FOUND or draft.claim is not None:
             raise
+        refused = error
     own = replace(task if draft.task is None else draft.task, notion="rldp")  # which implies the others
     blind = Draft(Constant(own.rows, own.joint.useful.size), "silence")
     for other in (designer("grr")(own), blind):
         note = f"nothing could be proved of the law found: {other.method} is taken"
         with contextlib.suppress(ClaimError):
             return finished(task, replace(draft, law=other.law, fine=False).with_note(note), started)
-    raise AssertionError("a law that ignores its input keeps every promise")
+    raise refused  # of no law: the claim itself is
 
 
 def _implied(method: str, notion: str, reads: str, recoverable: bool, options: Options) -> tuple[str, str, str]:
@@ -306,6 +309,7 @@ def designs(
     within = as_set(within)
     if listed[0] > 0 and (at_most is None or at_most > listed[-1]):  # elsewhere one of the levels has no search
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
+        check_confidence(tasks[0].claim)
         if (drafts := _sharing(tasks, method, options)) is not None:
             return _bounded(list(_settled(tasks, drafts)))
     if method in (*SHARING, "auto") and "working" not in options_of(method):  # nothing is shared: `design` has no limit

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LIMIT, Details, Draft, Task
+from sfumato.designers.base import ENDED, LIMIT, Details, Draft, Task
 from sfumato.designers.closed_forms import given_secrets
 from sfumato.designers.distances import NUMERIC, Distance, Outputs, measured
 from sfumato.errors import InputError, checked_epsilon, option, unknown
@@ -88,6 +88,8 @@ def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[boo
     notes = [] if robust[0] or isinstance(task.within, Exactly) else [
         "private at the design distribution only: robust_privacy=True promises it for the whole ball"
     ]
+    if math.isinf(answer.bound):
+        notes.append(f"{ENDED}: one output for all inputs")
     if chosen:
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
     told = task if robust[0] else replace(task, within=Exactly(task.joint))

@@ -27,6 +27,7 @@ from sfumato.optimise.loss.problem import FloorProgramme, LeastLoss, LossProblem
 from sfumato.optimise.loss.sources import Sources, least_distortion
 from sfumato.uncertainty.balls import spread_of
 
+CELL, PAIR = 5e-5, 1.5e-6  # seconds at least for each output and cell, and for each of them and secret
 NEARLY = 1e-2  # a ratio this close to e^ε earns a pair its exact cone
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
 Prices = Callable[[Floats], Floats]  # of the cells of one side, from multipliers
@@ -265,6 +266,9 @@ def least_loss(
     if problem.epsilon**2 < REPAIRED and problem.privacy_radius > 0.0:  # mending takes more than such a level gives
         known = replace(best_constant(problem), bound=-math.inf, engine="cuts")
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
+    if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
+        q = loss.constant(problem)
+        return LeastLoss(q, problem.distortion(q)[0], -math.inf, "constant")
     linear = math.isinf(problem.privacy_radius) or max(problem.privacy_radius, problem.utility_radius) <= 0.0
     by_cuts = linear if engine == "auto" else math.isinf(problem.privacy_radius) or engine == "cuts"
     return (solve_by_cuts if by_cuts else solve_by_growing_cones)(problem, tolerance=tolerance, budget=budget)

@@ -239,5 +239,5 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
 
 def constant(problem: LossProblem) -> Floats:
     """The best single output, always sent: private whatever happens."""
-    alone = [np.repeat(row[:, None], problem.inputs, axis=1) for row in np.eye(problem.outputs)]
-    return min(alone, key=lambda q: problem.distortion(q)[0])
+    lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
+    return np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
