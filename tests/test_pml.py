@@ -200,7 +200,7 @@ def test_at_zero_a_second_promise_is_kept_too():
 
 def test_rows_that_tell_one_value_of_many_are_proved():
     joint = sf.Joint.from_counts(np.random.default_rng(1).integers(1, 400, (2, 20)))
-    made = sf.design(sf.ChiSquareBall(joint), 0.6, "pml", time_limit=SECONDS)
+    made = sf.design(sf.ChiSquareBall(joint), 0.6, "pml", working=SECONDS)
     assert made.certificate.holds and made.value > 2.9
 
 

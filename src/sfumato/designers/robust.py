@@ -217,9 +217,10 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
     if every is not None:
         return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
     search = FREE if asked.quick else beside.part(SEARCH)
-    numbers, laid = Coordinates.count(task.joint, task.reads), _laid(within, task)
+    listed, laid = listable(within, task.reads, search), _laid(within, task)
+    numbers = Coordinates.count(task.joint, task.reads)
     few, brief = numbers <= informative.LISTED_ROW, 2.0 * informative.pairing(task.joint, numbers)
-    if listable(within, task.reads, search) or (few and not laid and search.firm.fits(brief)):
+    if listed or (few and not laid and search.firm.fits(brief)):
         inputs = task.rows * task.joint.useful.size
         known = closed if search.firm.fits(len(closed) * LP_PASSES * NUMBER * inputs**2) else ()  # to list and to mix
         found = Found.of(task, informative.most_informative(
