@@ -127,9 +127,7 @@ def ordered(table: str, epsilon: float) -> dict[str, Any]:
 
 
 def orders(figures: Figures) -> None:
-    for table in ORDERED:
-        for epsilon in (0.5, 1.5):
-            figures.fill("orders", f"{table}|{epsilon:g}", lambda a=table, e=epsilon: ordered(a, e))  # type: ignore[misc]
+    figures.fill("orders", ordered, {f"{table}|{x:g}": (table, x) for table in ORDERED for x in (0.5, 1.5)})
 
 
 def proofs(figures: Figures, seconds: int = 20) -> None:

@@ -114,7 +114,7 @@ def certificate(
     if claim is None:
         raise InputError("the mechanism carries no claim", next="Give one, or design it with sf.design.")
     if not confirmed:
-        proving.check_confidence(claim)
+        proving.check_confidence(claim.within)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = partial(elsewhere, mechanism, claim) if wider else dict
     basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if proving.unlisted(mechanism) else PROVED

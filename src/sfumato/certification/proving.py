@@ -168,13 +168,12 @@ REPEATED = 0.95  # of a simulated radius: other versions of NumPy may draw other
 BALLS = (ChiSquareBall.kind, RenyiBall.kind)
 
 
-def check_confidence(claim: Claim) -> None:
+def check_confidence(ball: object) -> None:
     """A ball that says how confident it is must be as large as that: a smaller one would be proved all too easily.
 
     It is recomputed from the counts; a confidence without counts, or of a calibration nobody knows, is refused. What a
     bootstrap adds cannot be recomputed, so its ball is only held to the asymptotic radius.
     """
-    ball = claim.within
     if not isinstance(ball, ChiSquareBall | RenyiBall) or ball.confidence is None:
         return
     how, alpha = (ball.calibration, None) if isinstance(ball, ChiSquareBall) else (None, ball.alpha)

@@ -210,7 +210,7 @@ def _over_its_set(part: Mechanism, target: float) -> float:
     claim = part.claim
     if claim is None or claim.notion != "rldp" or claim.within is None:
         raise ClaimError(f"part {part_name(part)!r} does not say in which set of distributions its table lies.")
-    check_confidence(claim)
+    check_confidence(claim.within)
     return log_up(proved(part, "rldp", claim.within, target).ratio)
 
 
@@ -308,6 +308,6 @@ def _left_to_prove(bundle: Bundle, made: Certificate) -> Iterator[tuple[Mechanis
     shown = made.level if bundle.turns is not None else math.inf
     for part in bundle.parts:
         if part.claim is not None:
-            check_confidence(part.claim)
+            check_confidence(part.claim.within)
             known = part.claim.notion == "rldp" and part.claim.within is not None and shown <= part.claim.epsilon
             yield from ((part, claim) for claim in (part.claim.also if known else (part.claim,)))

@@ -87,7 +87,7 @@ def design(
     if method == "nr" or (notion == "lip" and method != "lip"):
         within = Exactly(within.joint)  # private at P̂ alone: closed forms promise LIP there and say so
     task = Task(within, epsilon, notion, reads, at_most)
-    check_confidence(task.claim)  # before a search, which could not be sealed
+    check_confidence(None if notion == "ldp" else within)  # before a search, which could not be sealed
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
@@ -309,7 +309,7 @@ def designs(
     within = as_set(within)
     if listed[0] > 0 and (at_most is None or at_most > listed[-1]):  # elsewhere one of the levels has no search
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
-        check_confidence(tasks[0].claim)
+        check_confidence(None if notion == "ldp" else within)
         if (drafts := _sharing(tasks, method, options)) is not None:
             return _bounded(list(_settled(tasks, drafts)))
     if method in (*SHARING, "auto") and "working" not in options_of(method):  # nothing is shared: `design` has no limit
