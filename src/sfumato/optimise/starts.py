@@ -203,19 +203,6 @@ class Simplices:
         low, high = total * w, np.minimum(total * w + 1 - total, 1.0)
         return np.where(w >= 1, 1.0, low), np.where(w <= 0, 0.0, high)
 
-    def inequalities(self, E: float) -> Floats:
-        """A with A·v ≤ 0 for the private rows: one for each pair of secrets and of corners [000, (43)]."""
-        S, U = self.least.shape
-        corners = self.least[:, None] + (1 - self.least.sum(1))[:, None, None] * np.eye(U)  # [s, corner, u]
-        out = []
-        for s1, s2 in np.ndindex(S, S):
-            if s1 != s2 or self.same_secret:
-                rows = np.zeros((U, U, S, U))
-                rows[:, :, s1] += corners[s1][:, None]
-                rows[:, :, s2] -= E * corners[s2][None]
-                out.append(rows.reshape(U * U, S * U))
-        return np.concatenate(out)
-
     def extreme(self, s: int, E: float) -> Floats:
         """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E} for few u: docs/robust.md, section 2."""
         L, k = self.least[s], self.least.shape[1]
@@ -293,8 +280,8 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
 
 
 def _halved(p: Floats, E: float) -> tuple[Floats, float]:
-    """The two rows of the channel that best tells whether a secret is among the commonest, and what that keeps: the
-    most that one bit can, whatever time there is."""
+    """The two rows of the channel that best tells whether a secret is among the commonest, and what that keeps: a bit,
+    whatever time there is."""
     order = np.argsort(-p)
     mass = 1.0 + (E - 1.0) * np.cumsum(p[order])[:-1]  # of the row that is E on the first 1, 2, …
     kept = (xlogx(E) - xlogx(mass) - xlogx(1.0 + E - mass)) / (1.0 + E)

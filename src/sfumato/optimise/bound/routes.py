@@ -101,7 +101,7 @@ class ChainRule:
 
     def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> None:
         self.p, self.ball, self.epsilon, self.shares = p, ball, epsilon, p.sum(axis=1)
-        self.details, self.told = dict[int, Detail](), self.shares * 0.0
+        self.details, self.told = dict[int, Detail](), np.zeros(len(p))
         self.weight = np.array([share * entropy(row / share) for row, share in zip(p, self.shares, strict=True)])
         promised, ratio = self.weight.copy(), float(np.exp(2.0 * epsilon))
         for s in np.argsort(-self.weight).tolist():

@@ -63,7 +63,7 @@ def searched_along(
             break
         one = _Begun(within, epsilon, master, reads, at_most)
         one.begin(rows or [settled(one.cone, x.master.used()[0]) for x in begun[-1:]])
-        budget = budget.less(one.seconds)
+        master.budget = budget = budget.less(one.seconds)
         one.improved(budget.part(1 / (len(epsilons) - i + JOINT * joinable(one.cone))))
         begun.append(one)
     if begun and joinable(begun[0].cone):
