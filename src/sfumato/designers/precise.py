@@ -13,7 +13,7 @@ from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import CLOSED, seconds_of
 from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, curve_seconds, listed_rows, silent
-from sfumato.designers.closed_forms import srr
+from sfumato.designers.closed_forms import grr, srr
 from sfumato.errors import InputError, SfumatoError
 from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
@@ -121,10 +121,10 @@ class Estimated:
         self, budget: Budget, known: Sequence[Sequence[Floats]], bounded: bool = True, once: float | None = None
     ) -> Iterator[Draft]:
         """The designs, one for each ε; `known` are rows from which the whole table can be estimated there."""
-        if self.task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
+        if self.task.epsilon == 0 or self.aim.coordinates.p.size < 2:  # nothing is told, or there is nothing to tell
             law = Constant(self.task.rows, self.task.joint.useful.size)
             least = self.aim.untouched / (self.task.joint.n or 1)
-            yield self._draft(law, math.sqrt(least), lambda mechanism: math.inf)
+            yield from [self._draft(law, math.sqrt(least), lambda _: math.inf if least else 0.0)] * len(self.tasks)
             return
         if self.name == "each":
             rows = None
@@ -181,7 +181,8 @@ class Estimated:
         tables = [Table(np.asarray(q / q.sum(0)), task.rows) for q in full]
         laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
         laws = sorted([*laws, *self._protocols(task, aim, self.name == "useful", budget)], key=lambda x: x[0])
-        error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
+        sealable = (x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
+        error, law, name, reads = next(sealable, (math.inf, grr(task).law, "grr", task.reads))
         of = "(s, u)" if reads == "both" else "u alone"
         notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
         if budget.over:

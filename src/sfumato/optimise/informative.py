@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import NUMBERS, Carried, OneLevel, Together, joinable, meet, rows_for
+from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import NUMBER, STAGE, Budget, OutOfTime
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
 from sfumato.optimise.product.two_level import DROPS, TRIES, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
@@ -109,6 +111,8 @@ class Chain:
         p, alone = self.within.joint.p, self.profile is None
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
         around = self.reads == "both" and isinstance(self.within, Around)
+        if self.simplices and alone and self.at_most is None and cells == p.size <= NUMBERS:
+            yield "rays", self._rays
         if around and empty and len(self.seen) > 1 and self.carried is None:
             yield "seen", self._without_empty
             if alone:
@@ -228,6 +232,15 @@ class Chain:
         if profile not in self.families:
             self.families[profile] = Families(self.around, self.around.joint.p, self.epsilon, profile)
         return self.families[profile]
+
+    def _rays(self) -> None:
+        """Every extreme row of a cone with finitely many inequalities over few numbers."""
+        assert isinstance(self.within, Simplices)
+        facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
+        with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
+            found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
+            self.master.add(repaired(self.cone, found))
+            self.bound = self.master.solve()  # of the cone: nothing is missing
 
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""

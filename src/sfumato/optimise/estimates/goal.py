@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
@@ -57,9 +56,9 @@ class Goal:
         law = rows @ self.coordinates.p
         unit = rows[law > 0][:, self.seen] / np.sqrt(law[law > 0])[:, None]
         J = unit.T @ unit
-        factor, failed = dpotrf(J, lower=1)
+        factor, failed = scipy.linalg.lapack.dpotrf(J, lower=1)
         if not failed and factor.diagonal().min() > SOUND * factor.diagonal().max():
-            half = dpotri(factor, lower=1)[0]
+            half = scipy.linalg.lapack.dpotri(factor, lower=1)[0]
             return max(float((self.cost @ (half + np.tril(half, -1).T)).trace()) - self.own, 0.0)
         values, vectors = np.linalg.eigh(J)
         told = values > DUST * values[-1]
