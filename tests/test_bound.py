@@ -18,7 +18,7 @@ from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.channels import about_secret
 from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.prices import Block, Corridor
-from sfumato.optimise.bound.routes import ChainRule
+from sfumato.optimise.bound.routes import WHOLE, ChainRule, OwnCone, met
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
 from sfumato.optimise.search import InformationAim
@@ -86,6 +86,11 @@ def test_secrets_that_share_the_slack_tell_less_together_than_each_by_itself():
     proved = chain.proved(Budget.counted(4))
 
     assert kept <= proved < 0.8 * (about_secret(joint.p_secret, 0.1) + alone)
+
+
+def test_a_group_is_met_where_its_numbers_are_few():
+    value, least = met(OwnCone(np.array([0.5, 0.3, 0.2]), 0.02, 2.0, np.exp(0.4)), FREE)
+    assert 0 < value <= least <= value * (1 + WHOLE)
 
 
 @pytest.mark.parametrize("within", [lambda x: sf.ChiSquareBall(x), lambda x: sf.RenyiBall(x, alpha=0.5, confidence=0.95)])

@@ -214,3 +214,26 @@ def test_a_design_over_a_ball_of_order_one_half_around_empty_cells_is_sealed():
 def test_masses_next_to_nothing_end_in_a_design_without_a_warning():
     ball = sf.RenyiBall(sf.Joint.from_counts([[0, 1654], [0, 0], [803, 232_493], [0, 0]]), alpha=1.0, confidence=0.95)
     assert sf.design(ball, 3.0, "precise", working=0.1).certificate.holds
+
+
+@pytest.mark.parametrize("seed, shape", [(1, (8, 6)), (3, (10, 8))])
+def test_what_is_not_asked_for_stays_identified(seed, shape):
+    rng = np.random.default_rng(seed)
+    joint = sf.Joint.from_counts(rng.multinomial(20_000, rng.dirichlet(np.full(shape[0] * shape[1], 0.3))).reshape(shape))
+    made = sf.design(sf.ChiSquareBall(joint), 3.0, "precise", target="useful", working=1.0)
+    assert np.linalg.matrix_rank(np.asarray(made.mechanism.matrix, float), rtol=1e-9) == joint.p.size
+
+
+SPARSE = np.arange(1, 141).reshape(70, 2)
+
+
+@pytest.mark.parametrize("within, epsilon, method, options", [
+    (sf.Joint.from_counts(SPARSE), 1.0, "auto", {"reads": "useful", "time_limit": 0.2}),
+    (sf.Joint.from_counts([[3], [4]]), 1.0, "auto", {"reads": "useful", "time_limit": 1.0}),
+    (sf.Joint.from_counts([[3], [4]]), 1.0, "precise", {"reads": "useful", "working": 0.2}),
+    (sf.Anything(sf.Joint.from_counts([[0], [9]])), 0.5, "precise", {"working": 0.2}),
+    (sf.Joint.from_counts([[1, 2], [3, 4]]), 40.0, "distortion", {}),
+])
+def test_tables_with_little_to_tell_and_time_for_nothing_are_designed(within, epsilon, method, options):
+    made = sf.design(within, epsilon, method, **options)
+    assert made.certificate.holds and made.bound <= made.value

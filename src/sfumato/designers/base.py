@@ -144,9 +144,9 @@ class Task:
 
     @property
     def proving(self) -> float:
-        """Seconds that the proof of a table with an output for every cell takes, about."""
+        """Seconds that the proof of a table with an output for every input takes, about."""
         S, U = self.joint.shape
-        return PROVED * S * U * S * (S - 1) * U
+        return PROVED * self.rows * U * S * (S - 1) * U
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -208,6 +208,7 @@ def _over_ball(
     n = len(inner.coordinates.p)
     if not budget.fits(inner.cost(n) + inner.cost(last_rows(n))):  # to begin and to end
         return _closed(task, method, task.ceiling)
+    budget = budget.less(inner.cost(last_rows(n)))
     master = InformationAim(inner.coordinates, budget)
     begun = [inner.coordinates.taken(x) + DUST for x in listed_rows(task, [x.law for x in starts])]
     master.add(private_rows(inner, np.concatenate([np.eye(n) + DUST, *begun]), loose=True))

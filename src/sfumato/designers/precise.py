@@ -13,7 +13,7 @@ from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.aiming import CLOSED, seconds_of
 from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, curve_seconds, listed_rows, silent
-from sfumato.designers.closed_forms import srr
+from sfumato.designers.closed_forms import grr, srr
 from sfumato.errors import InputError, SfumatoError
 from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
@@ -28,6 +28,7 @@ from sfumato.uncertainty import UncertaintySet
 
 TABLE_BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SEARCHING = 26.0  # of search, when no time_limit is given
+INVERTED = 3e-10  # seconds of the error of a listed law, for each of the products that its inverse takes
 PROVING = 0.2  # of the time, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 
@@ -120,10 +121,10 @@ class Estimated:
         self, budget: Budget, known: Sequence[Sequence[Floats]], bounded: bool = True, once: float | None = None
     ) -> Iterator[Draft]:
         """The designs, one for each ε; `known` are rows from which the whole table can be estimated there."""
-        if self.task.epsilon == 0:  # nothing can be estimated that depends on the secret, and here nothing is
+        if self.task.epsilon == 0 or self.aim.coordinates.p.size < 2:  # nothing is told, or there is nothing to tell
             law = Constant(self.task.rows, self.task.joint.useful.size)
             least = self.aim.untouched / (self.task.joint.n or 1)
-            yield self._draft(law, math.sqrt(least), lambda mechanism: math.inf)
+            yield from [self._draft(law, math.sqrt(least), lambda _: math.inf if least else 0.0)] * len(self.tasks)
             return
         if self.name == "each":
             rows = None
@@ -160,7 +161,7 @@ class Estimated:
 
         for i, (name, aim) in enumerate(goals.items()):
             sought(aim, 1 / (len(goals) + 2 - i))
-            errors = [error for error, *_ in self._protocols(task, aim, name == "useful")]
+            errors = [error for error, *_ in self._protocols(task, aim, name == "useful", budget)]
             best[name] = min([*map(aim.of_rows, held), *errors], default=math.inf)
         sought(mean_of(goals, best), 1.0)
         rows = [*held, *([np.concatenate(held) / len(held)] if held else [])]
@@ -179,8 +180,9 @@ class Estimated:
         full = [q if task.reads == "useful" else aim.coordinates.full(q) for q in rows]
         tables = [Table(np.asarray(q / q.sum(0)), task.rows) for q in full]
         laws: list[tuple[float, Law, str, str]] = [(aim.of_law(x), x, "precise", task.reads) for x in tables]
-        laws = sorted([*laws, *self._protocols(task, aim, self.name == "useful")], key=lambda x: x[0])
-        error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
+        laws = sorted([*laws, *self._protocols(task, aim, self.name == "useful", budget)], key=lambda x: x[0])
+        sealable = (x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
+        error, law, name, reads = next(sealable, (math.inf, grr(task).law, "grr", task.reads))
         of = "(s, u)" if reads == "both" else "u alone"
         notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
         if budget.over:
@@ -201,16 +203,21 @@ class Estimated:
         unit = RELATIVE if self.name == "each" else "of standard error"
         return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
 
-    def _protocols(self, task: Task, aim: Goal, useful: bool) -> Iterator[tuple[float, Law, str, str]]:
-        """(error, law, name, reads) of protocols at the same promise that can be listed; `useful`: of U alone too."""
+    def _protocols(
+        self, task: Task, aim: Goal, useful: bool, budget: Budget
+    ) -> Iterator[tuple[float, Law, str, str]]:
+        """(error, law, name, reads) of protocols at the same promise that can be listed, and while somebody waits in
+        time, SRR in any case; `useful`: of U alone too."""
         measured = {"both": aim} if task.reads == "both" else {}
         for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
             asked = replace(task, reads=reads)
             drafts = [make(asked) for make in CLOSED[reads]]
             if reads == "both":
                 drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]
+            inputs = asked.rows * asked.joint.useful.size
             for law, name in ((x.law, x.method) for x in drafts):
-                if law.kind == "unary" or law.outputs * asked.rows * asked.joint.useful.size <= CHANNEL:
+                soon = name == "srr" or budget.firm.fits(INVERTED * inputs**3)
+                if law.kind == "unary" or (law.outputs * inputs <= CHANNEL and soon):
                     error = own.of_law(law)
                     yield from [] if math.isnan(error) else [(error, law, name, reads)]
 

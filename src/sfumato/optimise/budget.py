@@ -69,9 +69,9 @@ class OutOfTime(Exception):
 class Budget:
     """A deadline on a clock and a listener; ∞ is a search that ends by its gap alone.
 
-    The clock is that of the wall where somebody set a limit. A search that nobody limited counts what it does
-    (`spent`), so that the same table, in any order, gets the same answer on any machine; or the time it works
-    (`time.thread_time`), where its steps are not counted.
+    The clock is that of the wall where somebody set a limit, and of methods that are known to end soon. The search for
+    information counts what it does (`spent`) when nobody limits it, so that the same table, in any order, gets the same
+    answer on any machine; that for estimates takes the time that it works (`time.thread_time`).
 
     What a step will cost is foretold in seconds of work, which take longer on the wall of a busy machine: `less` keeps
     them and `fits` compares them at the pace of this budget so far, as long as the pace goes on changing.
@@ -155,4 +155,4 @@ class Budget:
             listener(stage, float(value), float(bound), self.left)
 
 
-FREE = Budget()  # no deadline, no listener
+FREE = Budget.of(None)  # no deadline, no listener

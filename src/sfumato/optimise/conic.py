@@ -233,8 +233,9 @@ class LawProgramme:
         return sparse.csr_matrix((np.ones(len(inside)), (self.group[inside], inside)), shape)
 
     def proved(self, solution: Solution) -> float:
-        """The bound at the duals of a solution."""
-        return self.bound(np.maximum(-solution.row_dual[self.rows - len(self.right) :], 0.0))
+        """The bound at the duals of a solution, or at none where HiGHS has none."""
+        prices = np.maximum(-solution.row_dual[self.rows - len(self.right) :], 0.0)
+        return self.bound(prices if len(prices) == len(self.right) else np.zeros(len(self.right)))
 
     def bound(self, prices: Floats) -> float:
         """min c·x + prices·(A x − b) over laws and boxes, less what rounding took: below the optimum for prices ≥ 0."""

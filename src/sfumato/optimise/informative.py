@@ -86,6 +86,7 @@ class Chain:
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time."""
         self.budget = self.budget.less(self.last.cost(last_rows(len(self.coordinates.p))))  # for `finished`
+        self.master.budget = self.budget.firm
         self._search(starts, others)
         return self.finished()
 
@@ -393,7 +394,7 @@ def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float |
     return None
 
 
-CLOSED, SAFE = (0.5, 2.0), 5e-3  # orders whose masses are closed forms; seconds of `safe` for a secret, at other orders
+SAFE = 5e-3  # seconds of `safe` for a secret of a ball whose masses are no closed form
 
 
 def widest(
@@ -403,6 +404,6 @@ def widest(
     """A layout where rows are not listed, under the profile that a relaxation likes; `each` as in `decoupled`."""
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most, budget.part())[0] if profile is None else profile
-    each += 0.0 if within.alpha in CLOSED else SAFE
+    each += 0.0 if within.closed else SAFE
     families = Families(within, p, epsilon, chosen, budget)
     return safe(two_level(families, budget, each=each), within, p, epsilon), chosen

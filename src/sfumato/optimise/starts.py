@@ -293,8 +293,8 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
 
 
 def _halved(p: Floats, E: float) -> tuple[Floats, float]:
-    """The two rows of the channel that best tells whether a secret is among the commonest, and what that keeps: the
-    most that one bit can, whatever time there is."""
+    """The two rows of the channel that best tells whether a secret is among the commonest, and what that keeps: a bit,
+    whatever time there is."""
     order = np.argsort(-p)
     mass = 1.0 + (E - 1.0) * np.cumsum(p[order])[:-1]  # of the row that is E on the first 1, 2, …
     kept = (xlogx(E) - xlogx(mass) - xlogx(1.0 + E - mass)) / (1.0 + E)

@@ -36,6 +36,11 @@ class SharedRadius(FromPairs):
             object.__setattr__(self, name, value)
 
     @property
+    def closed(self) -> bool:
+        """Whether `masses` have a closed form; at other orders they are searched for."""
+        return self.alpha in (0.5, 2.0)
+
+    @property
     def possible(self) -> Ints:
         return np.flatnonzero((self.joint.p_secret > 0) | (self.budget > 0))
 

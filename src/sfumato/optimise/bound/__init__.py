@@ -21,7 +21,7 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.uncertainty.balls import SharedRadius
 from sfumato.uncertainty.sets import WorstPairs
 
-__all__ = ["Bound", "about_secret", "bound"]
+__all__ = ["Bound", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
 FITTED, MOST_PROMISING = 0.25, 0.8  # of the time left: for the prices of a route, and for the proof that promises most
@@ -97,6 +97,6 @@ def _over_ball(live: Floats, ball: SharedRadius, epsilon: float, found: _Proved)
         begun["chain"] = ChainRule(live, ball, epsilon, budget.part(FITTED))
     if live.shape[1] > 2 and budget.fits(STRAND * np.count_nonzero(live)) and found.go_on("split"):
         begun["split"] = Split(live, ball, epsilon, budget.part(FITTED))
-    for name, route in sorted(begun.items(), key=lambda x: x[1].promised):
+    for i, (name, route) in enumerate(sorted(begun.items(), key=lambda x: x[1].promised), 1):
         if route.promised < found.least and found.go_on(name):
-            found.keep(name, route.proved(budget.part(MOST_PROMISING if len(found.routes) < 2 else 1.0)))
+            found.keep(name, route.proved(budget.part(MOST_PROMISING if i < len(begun) else 1.0)))

@@ -231,7 +231,7 @@ class Planes:
 
     A plane z ≥ f + g·(x − x') for every point x' that was asked, and z below the best value by less than `short`: the
     next point is the centre of what is left, in the sense of logarithms of distances [Goffin, Haurie & Vial 1992].
-    About ten points leave 1e-3 of a nat of what a thousand would find. x ≥ 0 for sides in use.
+    About fourteen points leave 1e-3 of a nat of what a thousand would find. x ≥ 0 for sides in use.
     """
 
     def __init__(self, x: Floats, radius: Floats, used: Bools) -> None:

@@ -60,7 +60,7 @@ class Block:
     @cached_property
     def _reached(self) -> tuple[Floats, Floats]:
         w = self.places[:, None]
-        spend(60 if self.order in (0.5, -1.0) else MASS_PASSES, w.size)
+        spend(60 if self.ball.closed else MASS_PASSES, w.size)
         return self.ball.masses(w, 1.0, self.k[1])[0], self.ball.masses(w, 1.0, self.k[0])[1]
 
     def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:

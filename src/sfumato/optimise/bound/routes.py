@@ -54,7 +54,8 @@ def met(cone: Cone, budget: Budget) -> tuple[float, float]:
     """What a mixture of the cone's rows keeps, and what none exceeds, by cuts from outside; ∞ for many numbers."""
     master = InformationAim(cone.coordinates)
     master.add(settled(cone, np.eye(len(cone.coordinates.p)) + GHOST))
-    return master.value, meet(cone, cone, master, budget, gap=MET)[0]
+    least, _ = meet(cone, cone, master, budget, gap=MET)
+    return master.value, least
 
 
 class Detail:
@@ -100,7 +101,7 @@ class ChainRule:
 
     def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> None:
         self.p, self.ball, self.epsilon, self.shares = p, ball, epsilon, p.sum(axis=1)
-        self.details, self.told = dict[int, Detail](), self.shares * 0.0
+        self.details, self.told = dict[int, Detail](), np.zeros(len(p))
         self.weight = np.array([share * entropy(row / share) for row, share in zip(p, self.shares, strict=True)])
         promised, ratio = self.weight.copy(), float(np.exp(2.0 * epsilon))
         for s in np.argsort(-self.weight).tolist():
@@ -125,16 +126,17 @@ class ChainRule:
         radius = float(divergence_at((1.0 - ASIDE) * self.ball.budget, share, self.ball.alpha))
         table = Joint.from_probabilities(self.p[members][:, self.p[members].any(0)] / share)
         whole, lost, several = entropy(table.p.ravel()), 0.0, len(members) > 1
-        if budget.over or (several and not np.isfinite(radius)):
+        if budget.over or whole <= 0.0 or (several and not np.isfinite(radius)):
             return share * whole, 0.0
         if np.count_nonzero(table.p) > NUMBERS:
             table, _ = merged(table, NUMBERS - len(members))
             lost = whole - entropy(table.p.ravel())
-        within = RenyiBall(table, alpha=self.ball.alpha, radius=radius) if several else None
-        cone = OwnCone(table.p[0], radius, self.ball.alpha, float(np.exp(2.0 * self.epsilon))) if within is None else (
-            RatioCone(within, self.epsilon + SEALING)
-        )
-        attained, least = met(cone, budget)
+        if several:
+            ball = RenyiBall(table, alpha=self.ball.alpha, radius=radius)
+            attained, least = met(RatioCone(ball, self.epsilon + SEALING), budget)
+        else:
+            own = OwnCone(table.p[0], radius, self.ball.alpha, float(np.exp(2.0 * self.epsilon)))
+            attained, least = met(own, budget)
         return share * min(whole, least + lost), share * attained
 
     def proved(self, budget: Budget) -> float:

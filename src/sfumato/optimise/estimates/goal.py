@@ -18,6 +18,7 @@ from sfumato.optimise.arrays import DUST, REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
 TARGETS = ("joint", "useful", "secret")
+SOUND = 1e-4  # least pivot beside the greatest of a factor: its square is far above rounding, so that nothing is untold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +55,12 @@ class Goal:
         """The error of a mechanism Q[y, i] over all coordinates; ∞ where C asks for what it does not tell."""
         law = rows @ self.coordinates.p
         unit = rows[law > 0][:, self.seen] / np.sqrt(law[law > 0])[:, None]
-        values, vectors = np.linalg.eigh(unit.T @ unit)
+        J = unit.T @ unit
+        factor, failed = scipy.linalg.lapack.dpotrf(J, lower=1)
+        if not failed and factor.diagonal().min() > SOUND * factor.diagonal().max():
+            half = scipy.linalg.lapack.dpotri(factor, lower=1)[0]
+            return max(float((self.cost @ (half + np.tril(half, -1).T)).trace()) - self.own, 0.0)
+        values, vectors = np.linalg.eigh(J)
         told = values > DUST * values[-1]
         asked = ((vectors.T @ self.cost) * vectors.T).sum(1)
         if asked[~told].sum() > REPAIRED * asked.sum():

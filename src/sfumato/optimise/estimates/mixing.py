@@ -238,6 +238,8 @@ class _Boxes:
     def top(self, enough: float) -> float:
         """The least upper bound that the time allows, or one that is `enough`; ∞ if it does not suffice for the first
         box, the range of every axis over the rows that the cuts leave."""
+        if not len(self.curve):
+            return self._bounded(self.curve, self.curve)[0]
         units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
         ends: list[float] = []
         for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):

@@ -19,7 +19,8 @@ from sfumato.optimise.arrays import EMPTY, GHOST, SEALING, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import MIXED_WELL, ON_THE_WAY, Estimates, PreciseRows
+from sfumato.optimise.estimates.mixing import MIXED_WELL, ON_THE_WAY, USED, Estimates, PreciseRows
+from sfumato.optimise.funnel.rays import independent
 from sfumato.optimise.product.two_level import BlockBall, Heights, capped, subsets
 from sfumato.optimise.search import FEWEST, Tangents, improve
 from sfumato.optimise.starts import Known
@@ -62,7 +63,7 @@ def searched_along(
             break
         one = _Begun(within, epsilon, master, reads, at_most)
         one.begin(rows or [settled(one.cone, x.master.used()[0]) for x in begun[-1:]])
-        budget = budget.less(one.seconds)
+        master.budget = budget = budget.less(one.seconds)
         one.improved(budget.part(1 / (len(epsilons) - i + JOINT * joinable(one.cone))))
         begun.append(one)
     if begun and joinable(begun[0].cone):
@@ -140,8 +141,9 @@ class _Begun(OneLevel[Estimates]):
 
     def finished(self) -> PreciseRows:
         """The rows in use, each mixed with the constant row until private exactly, and with each other once more."""
-        last = Estimates(self.master.goal)
-        last.add(repaired(self.exact, self.master.used()[0]))
+        last, (rows, theta) = Estimates(self.master.goal), self.master.best
+        held = np.union1d(np.flatnonzero(theta > USED), independent(np.sqrt(theta)[:, None] * rows))  # all stays told
+        last.add(repaired(self.exact, rows[held]))
         last.solve(MIXED_WELL)
         q = _gathered(*last.best, self.exact.E)
         return PreciseRows(q, last.goal.of_rows(q), last, self.exact)

@@ -33,7 +33,7 @@ def extreme_rays(
     Raises TooManyRays when an intermediate cone exceeds `limit`, or when the time is over.
     """
     cuts, flat = _scaled(rows, dimension), _scaled(equalities, dimension)
-    flat = flat[_independent(flat)] if len(flat) else flat
+    flat = flat[independent(flat)] if len(flat) else flat
     cone = SimpleCone(dimension, dimension + len(cuts) + len(flat), limit or ENTRIES // dimension)
     for index, row in enumerate(flat):
         cone.slice(row, dimension + len(cuts) + index)
@@ -59,7 +59,7 @@ def _scaled(rows: Floats | None, dimension: int) -> Floats:
     return np.asarray(rows[kept] / size[kept, None], dtype=np.float64)
 
 
-def _independent(rows: Floats) -> Ints:
+def independent(rows: Floats) -> Ints:
     """Indices of a maximal independent set of rows: something is left of each after those before it."""
     _, triangle, order = qr(rows.T, mode="economic", pivoting=True)
     return np.asarray(order[: np.count_nonzero(np.abs(np.diag(triangle)) > SOLVED)])

@@ -109,7 +109,7 @@ class Heights:
             floor, roof = np.append(floor, self.profile.floor), np.append(roof, self.profile.roof)
             low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
-        spend(60 if getattr(self.ball, "alpha", 2.0) in (0.5, 2.0) else SEARCHED, low.size)
+        spend(60 if getattr(self.ball, "closed", True) else SEARCHED, low.size)
         d, at = (roof / np.maximum(high, DUST)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
             need, room = floor - d[:, None] * low, roof - d[:, None] * high
