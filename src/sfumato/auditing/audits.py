@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ def as_box(given: object, seed: int | None) -> Box:
     if isinstance(given, Mechanism):
         if not given.sealed:
             raise InputError("only a sealed mechanism can answer; design() and seal() return sealed ones.")
-        sampler = Sampler(given.law, Stream.of(seed))
-        return lambda codes: sampler.draw(codes, 0)
+        sampler, places = Sampler(given.law, Stream.of(seed)), itertools.count(step=2**40)
+        return lambda codes: sampler.draw(codes, next(places))  # words of its own for every interview
     if not callable(given):
         raise InputError(
             "audit takes a function from codes of inputs to codes of outputs, a sealed mechanism, or a released table "
