@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from scipy.special import bdtr, bdtrc
 
 import sfumato as sf
+from sfumato.auditing import audits
 from sfumato.auditing.attacks import Halves, at_least, at_most, guessing, odds, split
 from sfumato.auditing.audits import as_box
 from sfumato.cli import cli
@@ -158,3 +159,9 @@ def test_bad_questions_are_refused():
         sf.audit(lambda x: x + 1, mechanism)
     with pytest.raises(sf.ClaimError, match="claims nothing"):
         sf.audit(sf.Tabular([[0.5, 0.5], [0.5, 0.5]]))
+
+
+def test_every_interview_has_random_words_of_its_own():
+    made = sf.design(sf.Joint.from_counts([[30, 20], [10, 40]]), 1.0, "grr").mechanism
+    box, codes = audits.as_box(made, 1), np.zeros(1_000, np.int64)
+    assert (box(codes) != box(codes)).any()
