@@ -17,6 +17,8 @@ from sfumato.designers.choose import REGISTERED, home_of
 from sfumato.designers.closed_forms import grr
 from sfumato.errors import InputError
 from sfumato.mechanism import Table
+from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.starts import Simplices
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -70,7 +72,7 @@ def test_example_3_with_the_papers_cone():
     assert sf.level(design.mechanism, sf.LDP(truth)) == pytest.approx(0.2804, abs=1e-3)
 
 
-def test_example_3_without_the_inequalities_of_a_secret_with_itself():
+def test_example_3_without_the_inequalities_of_a_secret_with_itself(patient):
     ball = sf.ChiSquareBall(EXAMPLE)
     design = sf.design(ball, LOG2, "polyopt", same_secret=False)
     assert design.value == pytest.approx(0.563050, abs=2e-6)
@@ -377,3 +379,15 @@ def test_a_search_whose_law_cannot_be_proved_ends_in_a_closed_form_and_says_so(m
     made = sf.design(joint, 0.7, method, **options)
     assert made.certificate.holds and made.method == method and any("grr is taken" in note for note in made.notes)
     assert made.value == pytest.approx(sf.design(joint, 0.7, "grr", reads=made.mechanism.reads).value, rel=1e-6)
+
+
+def test_cuts_of_a_secret_against_itself_are_those_of_the_papers_cone():
+    ball, rng = sf.ChiSquareBall(EXAMPLE), np.random.default_rng(0)
+    cone = RatioCone(Simplices(ball), LOG2)
+    rows = cone.coordinates.unit(rng.random((50, 4)))
+
+    cuts = cone.cuts(rows, room=np.inf)
+
+    assert np.allclose((cuts.normals * rows[cuts.y]).sum(1), cuts.excess)
+    listed = paper_cone(ball, np.log(cone.E), True)
+    assert np.allclose(cuts.greatest(50), np.maximum((rows @ listed.T).max(1), 0.0), atol=1e-9)

@@ -263,7 +263,8 @@ class RatioCone(_OverSet):
         k = np.flatnonzero(excess > -room)
         normal = np.zeros((len(k), S, U))
         at = np.arange(len(k))
-        normal[at, s1[k]], normal[at, s2[k]] = found.first[k], -self.E * found.second[k]
+        normal[at, s1[k]] += found.first[k]
+        normal[at, s2[k]] -= self.E * found.second[k]  # of the same secret where simplices ask for that too
         return Cuts(y[k], self.coordinates.normals(normal), excess[k])
 
     def with_empty(self, x: Floats) -> Floats:

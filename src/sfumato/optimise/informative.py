@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import NUMBERS, RAYS, Carried, OneLevel, Together, joinable, meet, rows_for
+from sfumato.optimise.all_levels import NUMBERS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import NUMBER, STAGE, Budget, OutOfTime
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
-from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
 from sfumato.optimise.product.two_level import DROPS, TRIES, Profile, capped, climbed, liked
 from sfumato.optimise.search import CALM, GAIN, InformationAim, Move, Tangents, improve, last_rows, mixed_again
@@ -28,6 +26,7 @@ from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.sets import WorstPairs
 
 GAP = GAIN  # relative, between value and bound, at which neither is worked on any more: what a search counts as none
+LISTED_GAP = 1e-6  # the same where worst cases are finitely many: what meets there is the optimum
 SPIKES = 600  # sets that rows under a cap begin from
 FEW = 0.15  # of the time left: products where secrets are few, because coarser tables say more, and these where not
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
@@ -111,8 +110,6 @@ class Chain:
         p, alone = self.within.joint.p, self.profile is None
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
         around = self.reads == "both" and isinstance(self.within, Around)
-        if self.simplices and alone and self.at_most is None and cells == p.size <= NUMBERS:
-            yield "rays", self._rays
         if around and empty and len(self.seen) > 1 and self.carried is None:
             yield "seen", self._without_empty
             if alone:
@@ -233,21 +230,13 @@ class Chain:
             self.families[profile] = Families(self.around, self.around.joint.p, self.epsilon, profile)
         return self.families[profile]
 
-    def _rays(self) -> None:
-        """Every extreme row of a cone with finitely many inequalities over few numbers."""
-        assert isinstance(self.within, Simplices)
-        facets, size = self.within.inequalities(self.cone.E), len(self.coordinates.p)
-        with suppress(TooManyRays, Degenerate):  # too many to list: the other stages do without
-            found = extreme_rays(facets, dimension=size, limit=int(RAYS / self.gap), budget=self.budget.part())
-            self.master.add(repaired(self.cone, found))
-            self.bound = self.master.solve()  # of the cone: nothing is missing
-
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
         cap = None if self.at_most is None else self.at_most + SEALING
         outer = RatioCone(self.within, self.epsilon + SEALING, self.reads, cap)
         known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
-        self.bound, self.cuts = meet(self.cone, outer, self.master, self.budget.part(), gap=self.gap, known=known)
+        gap = min(self.gap, LISTED_GAP) if self.simplices else self.gap
+        self.bound, self.cuts = meet(self.cone, outer, self.master, self.budget.part(), gap=gap, known=known)
 
     def _coarser(self) -> None:
         """The rows of a table with half as many cells, spread over this one."""

@@ -205,9 +205,9 @@ class Mixture:
         self.points = np.delete(self.points, drop, axis=0)
         self.worth, self.spends, self.weights = (np.delete(x, drop) for x in (self.worth, self.spends, self.weights))
 
-    def best(self) -> tuple[Floats, Floats, float]:
+    def best(self, budget: Budget = FREE) -> tuple[Floats, Floats, float]:
         """Weights α, prices λ and the price β ≥ 0 of spending, suggestions all of them."""
-        found = self.lp.solve(PRIMAL)
+        found = self.lp.solve(PRIMAL, budget)
         prices, rate = np.split(found.row_dual, [len(self.mean)])
         return found.x, prices, max(0.0, float(rate.sum()))
 
@@ -225,12 +225,14 @@ class Cover:
 
 
 def best_cover(
-    mean: Floats, points: Floats, worth: Floats, spends: Floats | None = None, limit: float = INFINITY
+    mean: Floats, points: Floats, worth: Floats, spends: Floats | None = None, limit: float = INFINITY,
+    budget: Budget = FREE,
 ) -> Cover:
     """The best mixture of `points` of sum 1 with the given mean, so that Σα = Σp; they are offered by their price.
 
     It begins with the point that reaches furthest in each direction, with some of great worth, and with the last one,
-    which must be a multiple of the mean: with it the programme is feasible.
+    which must be a multiple of the mean: with it the programme is feasible. Where the time ends before, so does the
+    mixture, and the bound holds all the same.
     """
     programme = Mixture(mean, limit)
     paid = np.zeros(len(points)) if spends is None else spends
@@ -239,9 +241,9 @@ def best_cover(
     while len(fresh):
         offered[fresh] = True
         programme.offer(points[fresh], worth[fresh], paid[fresh])
-        weights, prices, rate = programme.best()
+        weights, prices, rate = programme.best(budget)
         reduced = worth - points @ prices - rate * paid
-        better = np.flatnonzero((reduced > TIDY) & ~offered)
+        better = np.flatnonzero((reduced > TIDY) & ~offered & (not budget.over))
         fresh = better[np.argsort(-reduced[better])[:many]]
     used = weights > DUST
     value = float(programme.worth[used] @ weights[used])

@@ -203,19 +203,6 @@ class Simplices:
         low, high = total * w, np.minimum(total * w + 1 - total, 1.0)
         return np.where(w >= 1, 1.0, low), np.where(w <= 0, 0.0, high)
 
-    def inequalities(self, E: float) -> Floats:
-        """A with A·v ≤ 0 for the private rows: one for each pair of secrets and of corners [000, (43)]."""
-        S, U = self.least.shape
-        corners = self.least[:, None] + (1 - self.least.sum(1))[:, None, None] * np.eye(U)  # [s, corner, u]
-        out = []
-        for s1, s2 in np.ndindex(S, S):
-            if s1 != s2 or self.same_secret:
-                rows = np.zeros((U, U, S, U))
-                rows[:, :, s1] += corners[s1][:, None]
-                rows[:, :, s2] -= E * corners[s2][None]
-                out.append(rows.reshape(U * U, S * U))
-        return np.concatenate(out)
-
     def extreme(self, s: int, E: float) -> Floats:
         """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E} for few u: docs/robust.md, section 2."""
         L, k = self.least[s], self.least.shape[1]
