@@ -13,7 +13,7 @@ from sfumato.joint import entropy
 from sfumato.optimise.arrays import DUST, SOLVED, Bools, Floats, Ints, xlogx
 from sfumato.optimise.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.budget import Budget, spend
-from sfumato.optimise.cone import MIXINGS, NEAR, SPARE, Cone, RatioCone, repaired, steepened
+from sfumato.optimise.cone import NEAR, Cone, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
 from sfumato.optimise.search import GAIN, InformationAim, Master, bases_of, private_with_complements
@@ -152,10 +152,10 @@ class Carried:
 
 def rows_for(cone: RatioCone, rows: Floats) -> Floats:
     """Private rows of a level from those of another: as steep as may be, and with means nearer or further apart."""
-    out = steepened(cone, rows)
-    if cone.reads == "both" and cone.cap is None:
-        out = np.concatenate([out, _spread(cone, cone.coordinates.unit(rows))])
-    return repaired(cone, out)
+    out = settled(cone, rows)
+    if cone.reads != "both" or cone.cap is not None:
+        return out
+    return np.concatenate([out, repaired(cone, _spread(cone, cone.coordinates.unit(rows)))])
 
 
 def _spread(cone: RatioCone, rows: Floats) -> Floats:
@@ -168,25 +168,7 @@ def _spread(cone: RatioCone, rows: Floats) -> Floats:
     most = INSIDE * np.log(cone.E) / np.maximum(np.ptp(level, axis=1), DUST)
     flat = np.concatenate([np.exp(np.minimum(power, most)[:, None] * level) for power in POWERS])
     again = len(POWERS), 1
-    return _mixed(cone, (flat / np.tile(means, again))[:, place] * np.tile(rows, again), flat[:, place])
-
-
-def _mixed(cone: RatioCone, rows: Floats, flat: Floats) -> Floats:
-    """About the least mixture with private rows that is private: each worst case says what it needs at least."""
-    unit = cone.coordinates.unit
-    rows, flat = unit(rows), unit(flat)
-    share, live = np.zeros(len(rows)), np.arange(len(rows))
-    for _ in range(MIXINGS):
-        now = (1 - share[live, None]) * rows[live] + share[live, None] * flat[live]
-        cuts = cone.cuts(now).above(0.0)
-        if not len(cuts.y):
-            break
-        at = live[cuts.y]
-        over, under = (cuts.normals * rows[at]).sum(1), (cuts.normals * flat[at]).sum(1)
-        asked = np.where(under < 0.0, over / np.where(under < 0.0, over - under, 1.0), 1.0)
-        np.maximum.at(share, at, np.minimum(asked * (1 + SPARE) + DUST, 1.0))
-        live = np.unique(at)
-    return np.asarray((1 - share[:, None]) * rows + share[:, None] * flat)
+    return repaired(cone, (flat / np.tile(means, again))[:, place] * np.tile(rows, again), flat[:, place])
 
 
 # --- all levels in one search -----------------------------------------------------------------------------------------

@@ -156,19 +156,22 @@ class Cone(Protocol):
         """The worst cases of each row whose excess is above −room, `loose` for pairs that are nearly the worst."""
 
 
-def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
+def repaired(cone: Cone, x: Floats, flat: Floats | None = None, *, loose: bool = False) -> Floats:
     """Rows of mass 1, each mixed with the constant row until it is private: an excess e is gone after adding e/rise.
 
-    loose=True asks for pairs that are nearly the worst: enough for a pool whose rows are repaired once more when used.
+    `flat` are private rows to mix with instead. loose=True asks for pairs that are nearly the worst: enough for a pool
+    whose rows are repaired once more when used.
     """
     x, live = cone.coordinates.unit(x), np.arange(len(x))
+    flat = None if flat is None else cone.coordinates.unit(flat)
     for _ in range(MIXINGS):
-        excess = cone.cuts(x[live], loose=loose).greatest(len(live))
-        live, excess = live[excess > 0], excess[excess > 0]
+        cuts, odds = cone.cuts(x[live], loose=loose), np.zeros(len(live))
+        fall = cone.rise if flat is None else np.maximum(-(cuts.normals * flat[live[cuts.y]]).sum(1), DUST)
+        np.maximum.at(odds, cuts.y, cuts.excess / fall)
+        live, odds = live[odds > 0.0], odds[odds > 0.0, None] * (1 + SPARE) + DUST
         if not len(live):
             break
-        odds = excess[:, None] / cone.rise * (1 + SPARE) + DUST
-        x[live] = (x[live] + odds) / (1 + odds)
+        x[live] = (x[live] + odds * (1.0 if flat is None else flat[live])) / (1 + odds)
     return x
 
 
@@ -177,18 +180,13 @@ def settled(cone: Cone, x: Floats) -> Floats:
 
     A row is a mixture of the steeper one and the constant, so an aim that is convex in rows does not lose.
     """
-    return repaired(cone, steepened(cone, x))
-
-
-def steepened(cone: Cone, x: Floats) -> Floats:
-    """Rows with so much of the constant row, or so much less, as their worst cases ask for; these may change by it."""
     x = cone.coordinates.unit(x)
     worst = cone.cuts(x, room=np.inf)
     excess = np.full(len(x), -np.inf)
     np.maximum.at(excess, worst.y, worst.excess)
     odds = np.where(np.isfinite(excess), excess, 0.0) / cone.rise * (1.0 + SPARE * np.sign(excess))
     odds = np.maximum(odds, np.maximum(-x.min(1), -0.999))[:, None]
-    return np.asarray(np.maximum(x + odds, 0.0))
+    return repaired(cone, np.maximum(x + odds, 0.0))
 
 
 class _OverSet:
