@@ -149,7 +149,7 @@ class PricingDual:
 
     def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
-        spend(2, self.w.size)
+        spend(1.6, self.w.size)
         worth, eta = self._worth(x, y)
         best = worth.argmax(-1)
         best += DUAL_NODES * np.arange(best.size).reshape(best.shape)
@@ -239,7 +239,7 @@ def _centre(normal: Floats, right: Floats, x: Floats, first: Floats, free: Bools
     """Newton's method from a point inside; a quadratic keeps x near where it began until planes say more."""
     weight, held, diagonal = np.ones(right.shape[1]), np.where(free, 1.0, HELD), np.arange(4)
     weight[:2], weight[2] = OF_SIGNS, max(1.0, OF_FLOOR * (len(weight) - 3))
-    spend(5 * CENTRED, normal.size)
+    spend(4 * CENTRED, normal.size)
     for _ in range(CENTRED):
         room = right - (normal @ x[:, :, None])[:, :, 0]
         slope = ((weight / room)[:, None] @ normal)[:, 0]
