@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DUAL_NODES = 32  # at which the scalar functions are known, and as many around the best one, where the bound is proved
 UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
 DUAL_STEPS = 14  # of the search for multipliers, any of which are valid
+WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
 WIDE_AT_FIRST = 2.0  # where multipliers may be at first, in units that suit them
 AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
 LIFTED = 1e-2  # of its unit, for the known multiplier of a side: 0 is no place to begin
@@ -149,7 +150,7 @@ class PricingDual:
 
     def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
-        spend(1.6, self.w.size)
+        spend(2, self.w.size)
         worth, eta = self._worth(x, y)
         best = worth.argmax(-1)
         best += DUAL_NODES * np.arange(best.size).reshape(best.shape)
@@ -161,9 +162,17 @@ class PricingDual:
         ]
         return value, np.column_stack([*slopes, rest])
 
-    def minimised(self, y: Floats) -> Items:
-        """The items with the least value of the dual, all at once."""
-        x = least(lambda x: self.at(x, y), *self._begun(y), self.on)
+    def of(self, which: Bools) -> PricingDual:
+        """That of some of the items."""
+        some = copy(self)
+        some.items, some.h = self.items.take(which), self.h[:, which]
+        for name in ("w", "phi", "on", "k", "slope"):
+            setattr(some, name, getattr(self, name)[which])
+        return some
+
+    def minimised(self, y: Floats, floor: Floats) -> Items:
+        """The items with the least value of the dual, all at once; one below its floor is left."""
+        x = least(self, y, floor, *self._begun(y))
         return replace(self.items, x=x, value=np.fmin(self.items.value, self.proved(x, y)))
 
     def _begun(self, y: Floats) -> tuple[Floats, Floats]:
@@ -205,41 +214,45 @@ FLAT = 1e-5  # least distance in which values are sought, relative
 HELD = 1e12  # keeps what is not in use where it is
 
 
-def least(
-    at: Callable[[Floats], tuple[Floats, Floats]], x: Floats, radius: Floats, used: Bools
-) -> Floats:
+def least(live: PricingDual, y: Floats, floor: Floats, x: Floats, radius: Floats) -> Floats:
     """Where many convex functions of three numbers are about least, by cutting planes from analytic centres.
 
     A plane z ≥ f + g·(x − x') for every point x' that was asked, and z below the best value by less than `short`: the
     next point is the centre of what is left, in the sense of logarithms of distances [Goffin, Haurie & Vial 1992].
     About fourteen points leave 1e-3 of a nat of what a thousand would find. x ≥ 0 for sides in use.
     """
-    count, free = len(x), np.column_stack([used, np.ones(len(x), dtype=bool)])
+    count, found, on, free = len(x), x.copy(), np.arange(len(x)), np.column_stack([live.on, np.full(len(x), True)])
     first = x = best = x / radius
     value, short = np.full(count, np.inf), np.zeros(count)
     normal, right = np.zeros((count, 3, 4)), np.zeros((count, 3))
-    normal[:, [0, 1], [0, 1]], right[:, :2] = -used.astype(float), ~used
+    normal[:, [0, 1], [0, 1]], right[:, :2] = -live.on.astype(float), ~live.on
     normal[:, 2, 3] = 1.0
     for step in range(DUAL_STEPS):
-        f, g = at(x * radius)
+        f, g = live.at(x * radius, y)
         g = g * radius * free
         best, value = np.where((f < value)[:, None], x, best), np.minimum(value, f)
         short = short if step else np.maximum(np.abs(g).sum(1), FLAT)
-        normal = np.concatenate([normal, np.column_stack([g, -np.ones(count)])[:, None]], 1)
+        normal = np.concatenate([normal, np.column_stack([g, -np.ones(len(f))])[:, None]], 1)
         right = np.column_stack([right, (g * x).sum(1) - f])
         right[:, 2] = value + short
         centre = _centre(normal, right, np.column_stack([best, value + short / 2]), first, free)
         short = np.maximum(NARROWER * (value - centre[:, 3]), FLAT * (1.0 + np.abs(value)))
         x = np.where(np.isfinite(centre).all(1, keepdims=True), centre[:, :3], best)
-        x[:, :2] = np.maximum(x[:, :2], 0.0) * used
-    return np.asarray(best * radius)
+        x[:, :2] = np.maximum(x[:, :2], 0.0) * live.on
+        found[on], open_ = best * radius, value > floor[on]
+        if np.count_nonzero(open_) < WORTHWHILE * len(on):
+            on, live = on[open_], live.of(open_)
+            x, first, best, value, short, normal, right, radius, free = (
+                old[open_] for old in (x, first, best, value, short, normal, right, radius, free)
+            )
+    return found
 
 
 def _centre(normal: Floats, right: Floats, x: Floats, first: Floats, free: Bools) -> Floats:
     """Newton's method from a point inside; a quadratic keeps x near where it began until planes say more."""
     weight, held, diagonal = np.ones(right.shape[1]), np.where(free, 1.0, HELD), np.arange(4)
     weight[:2], weight[2] = OF_SIGNS, max(1.0, OF_FLOOR * (len(weight) - 3))
-    spend(4 * CENTRED, normal.size)
+    spend(5 * CENTRED, normal.size)
     for _ in range(CENTRED):
         room = right - (normal @ x[:, :, None])[:, :, 0]
         slope = ((weight / room)[:, None] @ normal)[:, 0]

@@ -76,13 +76,10 @@ class Block:
 
     def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""
-        high, low = [], []
-        for c in (mean[:, :1], mean[:, 1:]):
-            up, down = level[:, :1] - c, c - level[:, 1:]
-            high.append((c + up / self.rates[0][0], c + down / self.rates[1][1]))
-            low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
-        top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
-        bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
+        (above, below), c = self.rates, mean[:, :, None]
+        up, down = level[:, None, :1] - c, c - level[:, None, 1:]
+        top = np.minimum((c + up / above[0]).max(1), (c + down / below[1]).max(1))
+        bottom = np.maximum((c - down / below[0]).min(1), (c - up / above[1]).min(1))
         return np.maximum(bottom - ASIDE, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + ASIDE)
 
     def _cells(self, items: Items, i: int, side: int) -> Items:
@@ -116,13 +113,13 @@ class Block:
         `tree` are items of the same queries to go on from, at other prices.
         """
         start = self._begun(asked) if tree is None else replace(tree, value=np.full(len(tree.value), np.inf))
-        every = self._valued(start, y)
+        every = self._valued(start, y, floor)
         for _ in range(rounds):
             over = every.value - np.maximum(floor[every.query], NO_FLOOR)
             chosen = np.argsort(-over, kind="stable")[: min(TAKEN, np.count_nonzero(over > 0.0))]
             if not len(chosen) or budget.over:
                 break
-            parts = self._valued(self._split(every.take(chosen), y), y)
+            parts = self._valued(self._split(every.take(chosen), y), y, floor)
             every = Items.together([every.take(np.delete(np.arange(len(over)), chosen)), parts])
         top = np.full(len(asked.first), -np.inf)
         np.maximum.at(top, every.query, every.value)
@@ -163,11 +160,11 @@ class Block:
         inside = (x > 0.0).all(2) & (curve(np.maximum(x, DUST), self.order) @ self.q >= k)
         return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
 
-    def _valued(self, items: Items, y: Floats) -> Items:
+    def _valued(self, items: Items, y: Floats, floor: Floats) -> Items:
         """The items with their bounds, a few at a time; those without rows are left out."""
         items, step = items.inhabited(self.q), max(PLACES // len(self.q), 8)
         parts = (items.take(slice(at, at + step)) for at in range(0, len(items.query) or 1, step))
-        return Items.together([PricingDual(self, x).minimised(y) for x in parts])
+        return Items.together([PricingDual(self, x).minimised(y, floor[x.query]) for x in parts])
 
 
 # --- prices: those that suit one family alone may be worth nothing in another, so they are fitted to all at once ------

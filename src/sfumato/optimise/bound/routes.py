@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -84,12 +84,7 @@ class Detail:
         return self.promised + float(((worth + middle)[:, None] / asked.mean).max())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """Some secrets, and what they let Y tell of themselves and of U at most, times their share."""
-
-    members: Ints
-    told: float
+Group: TypeAlias = tuple[Ints, float]  # secrets, and what they tell of themselves and of U at most, times their share
 
 
 class ChainRule:
@@ -144,21 +139,21 @@ class ChainRule:
             if not budget.over:
                 self.told[s] = min(self.told[s], self.shares[s] * detail.proved(self._part(s, budget.part())))
         order = np.argsort(-self.shares, kind="stable")
-        groups = [Group(order[i : i + 1], float(self.told[s])) for i, s in enumerate(order)]
-        while (joined := self._joined(groups, budget.part())) != groups:
+        groups: list[Group] = [(order[i : i + 1], float(self.told[s])) for i, s in enumerate(order)]
+        while len(joined := self._joined(groups, budget.part())) < len(groups):
             groups = joined
-        shares = np.array([self.shares[x.members].sum() for x in groups])
-        return about_secret(shares, self.epsilon) + sum(x.told for x in groups)
+        shares = np.array([self.shares[members].sum() for members, _ in groups])
+        return about_secret(shares, self.epsilon) + sum(told for _, told in groups)
 
     def _joined(self, groups: list[Group], budget: Budget) -> list[Group]:
         """Neighbours as one, where that tells less and there is time."""
         out: list[Group] = []
         for i in range(0, len(groups), 2):
             apart = groups[i : i + 2]
-            members = np.concatenate([x.members for x in apart])
+            members = np.concatenate([own for own, _ in apart])
             if len(apart) > 1 and len(members) < NUMBERS:
-                both = Group(members, self._met(members, budget.part(2.0 / (len(groups) - i)))[0])
-                apart = [both] if both.told < sum(x.told for x in apart) else apart
+                told, _ = self._met(members, budget.part(2.0 / (len(groups) - i)))
+                apart = [(members, told)] if told < sum(x for _, x in apart) else apart
             out += apart
         return out
 
