@@ -3,10 +3,7 @@ every search here ends in: rows of a pool, blocks of a secret, posteriors, rays.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, TypeAlias
 
 import highspy
@@ -159,35 +156,6 @@ def _listed(matrix: Matrix) -> tuple[int, Ints, Ints, Floats]:
 def _each(value: Floats | float, matrix: Matrix) -> Floats:
     """One number for every row."""
     return np.array(np.broadcast_to(value, matrix.shape[:1]), dtype=np.float64)
-
-
-# --- maxima of convex functions, which are bounded by linear programmes on boxes --------------------------------------
-
-
-Part: TypeAlias = tuple[float, Floats, Floats, Floats, Floats]  # bound, ends of the box, a point, losses of the numbers
-FROM_ENDS = 0.1  # of a box, that the place where it is cut keeps from its ends
-
-
-def branched(
-    bounded: Callable[[Floats, Floats], Part], low: Floats, high: Floats, done: Callable[[float], bool]
-) -> float:
-    """An upper bound over a box by branch and bound: `bounded` has one for a part, −∞ where nothing is, maybe with a
-    smaller box that holds all there is, a point, and what the bound loses at it by each number.
-
-    The part with the greatest bound is cut at the point of the number that loses most, until that bound is `done`.
-    """
-    heap, boxes, above, number = list[tuple[float, int, Part]](), [(low, high)], -np.inf, count()
-    while True:
-        for ends in boxes:
-            part = bounded(*ends)
-            if part[0] > -np.inf:  # a part is never above the whole, whatever happened to its programme
-                heapq.heappush(heap, (max(-part[0], above), next(number), part))
-        if not heap or done(-heap[0][0]):
-            return -heap[0][0] if heap else -np.inf
-        above, _, (_, low, high, point, lost) = heapq.heappop(heap)
-        cut, aside = np.arange(len(low)) == lost.argmax(), FROM_ENDS * (high - low)
-        middle = np.clip(point, low + aside, high - aside)
-        boxes = [(low, np.where(cut, middle, high)), (np.where(cut, middle, low), high)]
 
 
 # --- the linear programme that every listing and pricing ends in ------------------------------------------------------

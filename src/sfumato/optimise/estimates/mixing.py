@@ -3,9 +3,11 @@ no private mechanism can go below."""
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -15,7 +17,7 @@ from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, room
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import SETTLED, RatioCone
 from sfumato.optimise.estimates.goal import Goal, diagonal, inverse
-from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme, Part, branched
+from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.search import FEWEST
 from sfumato.tolerances import LEAST
 
@@ -245,15 +247,25 @@ class _Boxes:
             if not np.isfinite(ends[-1]):
                 return np.inf
         low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]
-        return branched(self._bounded, low, high, lambda top: top <= enough or self.budget.over)
+        heap: list[tuple[float, int, Floats, Floats, Floats]] = []
+        boxes, above, number = [(low, high)], -np.inf, count()
+        while True:
+            for low, high in boxes:
+                value, y = self._bounded(low, high)
+                if value > -np.inf:  # a part is never above the whole, whatever happened to its programme
+                    heapq.heappush(heap, (max(-value, above), next(number), low, high, y))
+            if not heap or -heap[0][0] <= enough or self.budget.over:
+                return -heap[0][0] if heap else np.inf
+            above, _, low, high, y = heapq.heappop(heap)
+            k = np.arange(len(y)) == np.argmax(self.curve * ((low + high) * y - low * high - y**2))
+            middle = np.clip(y, 0.9 * low + 0.1 * high, 0.1 * low + 0.9 * high)
+            boxes = [(low, np.where(k, middle, high)), (np.where(k, middle, low), high)]
 
-    def _bounded(self, low: Floats, high: Floats) -> Part:
-        """The bound on a box, −∞ if no row is there, the axes of the row that attains it and how far chords are off."""
+    def _bounded(self, low: Floats, high: Floats) -> tuple[float, Floats]:
+        """The bound on a box, and the axes of the row that attains it; −∞ if no row is there."""
         self.lp.within(np.append(np.zeros(self.n), low), np.append(np.full(self.n, INFINITY), high))
         value, y = self._solved(np.append(self.linear, self.curve * (low + high)), 1)
-        y = y if value < np.inf else (low + high) / 2
-        above = self.curve * ((low + high) * y - low * high - y**2)
-        return value + self.flat - float(self.curve @ (low * high)), low, high, y, above
+        return value + self.flat - float(self.curve @ (low * high)), y if value < np.inf else (low + high) / 2
 
     def _solved(self, cost: Floats, rounds: int) -> tuple[float, Floats]:
         """max cost·(v, y) with cuts where the maximiser is not private, and y; −∞ if infeasible, ∞ if it failed."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
+from itertools import count
+
 import numpy as np
 from scipy.special import xlogy
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SUMMED, TIDY, Floats
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.linear import Cover, LinearProgramme, Mixture, Part, branched
+from sfumato.optimise.linear import Cover, LinearProgramme, Mixture
 from sfumato.optimise.search import FLOOR
 from sfumato.tolerances import UNIT
 
@@ -74,34 +77,49 @@ def _tidy(point: Floats) -> Floats:
     return np.asarray(point / point.sum())
 
 
-def branches(
-    piece: Slice, prices: Floats, high: Floats, goal: float, budget: Budget, enough: int
-) -> tuple[float, list[Floats]]:
-    """max f(v) − λ·v over a slice, for fixed prices λ: v log v ≤ its chord, so a box is an LP; `high` must bound it.
+class Branches:
+    """max f(v) − λ·v over a slice by branch and bound, for fixed prices λ: v log v ≤ its chord, so a box is an LP."""
 
-    A proved bound, when it meets the goal, enough points are found or time ends; and points that improve, which are
-    columns for the mixture.
-    """
-    found, best = list[Floats](), -np.inf
+    def __init__(self, piece: Slice, prices: Floats, goal: float) -> None:
+        self.piece, self.prices, self.goal = piece, prices, goal
+        self.found: list[Floats] = []  # points that improve: columns for the mixture
+        self.best, self.ticks = -np.inf, count()
+        self.heap: list[tuple[float, int, Floats, Floats, Floats]] = []
 
-    def bounded(low: Floats, high: Floats) -> Part:
-        nonlocal best
-        high = np.minimum(high, 1.0 - (low.sum() - low))
+    def visit(self, low: Floats, high: Floats) -> None:
+        """Bound a box, and keep it for later where it may hold more than the goal."""
         slope, offset = chords(low, high)
-        met, bound = piece.best(slope - prices, low, high)
+        met, bound = self.piece.best(slope - self.prices, low, high)
+        bound += float(offset.sum()) + DUST  # of at most a few hundred offsets, each below one
         point = (low + high) / 2 if met is None else _tidy(met)
-        above = slope * point + offset - xlogy(point, point)
         if met is not None:
-            value = float(xlogy(point, point).sum() - prices @ point)
-            best = max(best, value)
-            if value > max(goal, REPAIRED):
-                found.append(point)
-        return bound + float(offset.sum()) + DUST, low, high, point, above  # a few hundred offsets, each below one
+            value = float(xlogy(point, point).sum() - self.prices @ point)
+            self.best = max(self.best, value)
+            if value > max(self.goal, REPAIRED):
+                self.found.append(point)
+        if bound > self.goal:
+            heapq.heappush(self.heap, (-bound, next(self.ticks), point, low, high))
 
-    def done(top: float) -> bool:
-        return top <= max(goal, best + DUST) or budget.over or len(found) >= enough
+    def split(self) -> None:
+        """The box with the greatest bound in two, at the coordinate whose chord is furthest above."""
+        _, _, point, low, high = heapq.heappop(self.heap)
+        slope, offset = chords(low, high)
+        x = int((slope * point + offset - xlogy(point, point)).argmax())
+        room = 0.1 * (high[x] - low[x])
+        middle = float(np.clip(point[x], low[x] + room, high[x] - room))
+        for below in (True, False):
+            least, most = low.copy(), high.copy()
+            (most if below else least)[x] = middle
+            self.visit(least, np.minimum(most, 1.0 - (least.sum() - least)))
 
-    return max(branched(bounded, np.zeros(piece.size), high, done), goal, best), found
+    def run(self, high: Floats, budget: Budget, enough: int) -> float:
+        """A proved bound, when it meets the goal, enough points are found or time ends; `high` must bound the slice."""
+        self.visit(np.zeros(self.piece.size), high)
+        while self.heap and -self.heap[0][0] > max(self.goal, self.best + DUST):
+            if budget.over or len(self.found) >= enough:
+                break
+            self.split()
+        return max(-self.heap[0][0] if self.heap else -np.inf, self.goal, self.best)
 
 
 # --- columns by search, until branch and bound proves that there are no more ------------------------------------------
@@ -123,10 +141,11 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
         weights, prices, _ = master.best()
         fresh = _searched(piece, prices, master.points, weights, random, budget.part())
         if len(fresh) == 0 or budget.over:
-            top, found = branches(piece, prices, high, gap, budget, 4 * size)
+            branches = Branches(piece, prices, gap)
+            top = branches.run(high, budget, 4 * size)
             lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
             bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
-            fresh = _improving(prices, np.array(found).reshape(-1, size))
+            fresh = _improving(prices, np.array(branches.found).reshape(-1, size))
         if budget.over:
             break
     alpha, points = weights[weights > DUST], master.points[weights > DUST]
