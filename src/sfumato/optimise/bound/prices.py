@@ -228,6 +228,12 @@ class Corridor:
         return np.union1d(np.argsort(-self.worth(y), kind="stable")[: BLOCKS_PRICED * len(self.q)], [0, 1])
 
 
+def sums(which: Ints, factors: Floats | float = 1.0) -> sparse.csr_matrix:
+    """The matrix whose row i adds up factors·x[which[i]]."""
+    data = np.broadcast_to(factors, which.shape).ravel()
+    return sparse.csr_matrix((data, which.ravel(), np.arange(0, which.size + 1, which.shape[1])))
+
+
 class Prices:
     """min over y of Σ P̂ q·y + max over T of T·R(y) + log T, R(y) the greatest Σ_s P̂_s r_s(y_s) of a family, by a
     proximal bundle: T is what suits the prices that are kept."""
@@ -284,18 +290,15 @@ class Prices:
 
     def _next(self) -> Floats:
         """min w·y + T·ρ + Σ w(y − c)²/(2·bold) with ρ ≥ Σ_s r_s for every family, r_s ≥ P̂_s·worth of known blocks."""
-        blocks, gains, at, wide = [], [], [], sum(map(len, self.corridors))
-        for x, own, mine in zip(self.shares, self.corridors, self.of(self.y), strict=True):
-            near = [c.near(mine) for c in own]
-            blocks.append(x * np.concatenate([c.blocks[k] * c.q for c, k in zip(own, near, strict=True)]))
-            gains += [x * c.gain[k] for c, k in zip(own, near, strict=True)]
-            at.append(sparse.block_diag([np.ones((len(k), 1)) for k in near]))
+        secrets = zip(self.shares, self.corridors, self.of(self.y), strict=True)
+        each = [(x, [(c, c.near(mine)) for c in own]) for x, own, mine in secrets]
+        blocks = [x * np.concatenate([c.blocks[k] * c.q for c, k in own]) for x, own in each]
+        gains = [x * c.gain[k] for x, own in each for c, k in own]
         number = self.families + np.cumsum([0, *map(len, self.corridors[:-1])])
-        row = np.repeat(np.arange(len(number)), number.shape[1])
-        some = sparse.csr_matrix((-np.ones(number.size), (row, number.ravel())), (len(number), wide))
-        known = sparse.hstack([sparse.block_diag(blocks), sparse.block_diag(at)])
-        a = sparse.bmat([[known, None], [sparse.hstack([sparse.csr_matrix((len(number), len(self.y))), some]),
-                                         np.ones((len(number), 1))]], format="coo")
+        a = sparse.bmat([
+            [sparse.block_diag(blocks), sums(np.repeat(np.arange(len(gains)), [len(x) for x in gains])[:, None]), None],
+            [None, -sums(number), np.ones((len(number), 1))],
+        ], format="coo")
         spend(200, a.nnz)
         spend(1, 30 * sum(len(b) * b.shape[1] ** 2 for b in blocks))
         programme, right = ConicProgramme(a.shape[1]), np.concatenate([*gains, np.zeros(len(number))])

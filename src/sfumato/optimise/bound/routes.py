@@ -13,7 +13,7 @@ from sfumato.optimise.all_levels import NUMBERS, meet
 from sfumato.optimise.arrays import GHOST, SEALING, Floats, Ints, xlogx
 from sfumato.optimise.bound.channels import about_secret
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import ASIDE, BLOCK_SETTLED, STRAND, Block, Corridor, Prices
+from sfumato.optimise.bound.prices import ASIDE, BLOCK_SETTLED, STRAND, Block, Corridor, Prices, sums
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.cone import Cone, Coordinates, Cuts, RatioCone, settled
 from sfumato.optimise.linear import INFINITY, LinearProgramme
@@ -165,6 +165,8 @@ LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = 24  # steps of prices at most
 REFINED = 4  # rounds of branch and bound at a time
+WIDEST_GAPS = 0.5  # of the widest: tables with gaps as wide are worked on in a turn
+TOTALS, SHIFTS = 61, 12  # totals τ of a row that are tried, and common shifts of prices
 BESIDE_BEST = 0.02  # from the best shift, where the families are seen that hold it
 
 
@@ -209,7 +211,7 @@ class Split:
             if budget.over or most < BLOCK_SETTLED / S:
                 return value
             for s, k in gaps:
-                if gaps[s, k] > 0.5 * most:
+                if gaps[s, k] > WIDEST_GAPS * most:
                     self._tighten(s, k, REFINED, budget)
 
     def _tighten(self, s: int, k: int, rounds: int, budget: Budget) -> None:
@@ -226,7 +228,7 @@ class Split:
         the shift from going either way: it is convex in the shift."""
         widest = (-self.epsilon, self.epsilon)  # as far apart as means of rows may lie
         best = scipy.optimize.minimize_scalar(
-            lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": 12}
+            lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": SHIFTS}
         ).x
         value = self.constant + float(np.log(self.prices.T)) - float(best) + self._price(best)[0]
         return value, {self._price(best + side)[1] for side in (-BESIDE_BEST, BESIDE_BEST)}
@@ -234,7 +236,7 @@ class Split:
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
         d, shares, count, tables = int(self.shares.argmax()), self.shares, self.count, np.array(self.tables)
-        taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
+        taus = np.exp(np.linspace(-self.epsilon, self.epsilon, TOTALS))
         tilts, means = np.log(taus * self.prices.T) - shift, tables[..., None]
         heights = means[:, :, :, 2] - np.minimum(means[:, :, :, 0] * tilts, means[:, :, :, 1] * tilts)  # [s, k, c, τ]
         spend(3, heights.size)
@@ -258,7 +260,7 @@ def _top(table: Floats) -> float:
 # --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------
 
 
-INTERVALS = 12  # of t, narrow ones first
+INTERVALS, NARROW_FIRST = 12, 1.5  # of t, and the power of their ends
 STRIPS = 8  # of the mean of a secret that holds everything, each with its own tangent of φ(z); others have their share
 SECRETS = 60  # at most: the programme has about 100 rows for each secret and interval where one dominates
 STRIP_SECONDS = 1e-3  # seconds of the programme, for each secret, interval and strip
@@ -291,7 +293,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
     strips = strips if budget.fits(STRIP_SECONDS * S * count * strips) else 1
     spend(STRIP_SECONDS / PASS * S * count * strips)
-    t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
+    t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** NARROW_FIRST)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
     tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]
     corners, halves = [], _halves(p, ball)
@@ -317,15 +319,13 @@ def _over_families(
     ])
     rows = [np.concatenate(own) * q for q, own in zip(laws, corners, strict=True)]
     each, at = sparse.block_diag(rows, format="csr"), np.repeat(np.arange(len(sizes)), sizes)
-    k, i, s0, s = (x.ravel() for x in np.indices((*tau.shape, S, S)))
-    place = np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape))
-    total = sparse.csr_matrix((shares[s], place, np.arange(0, len(s) + 1, S)), (tau.size * S, len(sizes)))
-    which = sparse.csr_matrix((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), len(sizes)))
+    k, i, s0, s = np.indices((*tau.shape, S, S)).reshape(4, -1, S)
+    total = sums(np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape)), shares)
     free, right = np.full(len(cost) + len(sizes), INFINITY), np.repeat(tau.ravel(), S)
     lp = LinearProgramme(np.append(cost, np.zeros(len(sizes))), -free, free)
     for option, setting in (("solver", "ipm"), ("run_crossover", "off")):
         lp.option(option, setting)
-    lp.at_most(-sparse.hstack([each, which]), -gain)
+    lp.at_most(-sparse.hstack([each, sums(at[:, None])]), -gain)
     lp.at_most(sparse.hstack([sparse.csr_matrix((len(right), len(cost))), total]), -right)
     found, r = lp.solve(), np.full(len(sizes), -np.inf)
     y = found.x[: len(cost)] if found.optimal else np.zeros(len(cost))
