@@ -198,11 +198,10 @@ class PricingDual:
             kappa, rho = self.items.kappa[at, side][:, None], self.items.rho[at, side][:, None]
             step = sign * kappa * (w[at] - self.items.level[at, side][:, None])
             tangent = self._far_end(at, side, w[at][:, :, None])[0][:, :, 0]
-            inside = [1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)]
-            h = [curve(np.maximum(x, LEAST_X), self.order) @ self.q for x in inside]
-            true = [np.where((x > 0.0).all(1), mean, -np.inf) for x, mean in zip(inside, h, strict=True)]
-            least = np.maximum(np.max(true, axis=0), h[0])
-            cell[at, side] = self.items.x[at, side] * (tangent @ self.q - least)
+            inside = np.array([1.0 - (1.0 + part * rho) * step for part in (0.0, 0.5, 1.0)])
+            h = curve(np.maximum(inside, LEAST_X), self.order) @ self.q
+            true = np.maximum(np.where((inside > 0.0).all(2), h, -np.inf).max(0), h[0])
+            cell[at, side] = self.items.x[at, side] * (tangent @ self.q - true)
         return cell, valley.max(-1), where, w
 
 
