@@ -53,11 +53,13 @@ class Outside:
             spend(35, self.cone.vectors.size)
             if lost[at] == 0:
                 break
-            kept, rest = self._apply(rows[at]), np.arange(len(rows)) != at
-            if kept is not None:
-                made += 1
-                self.cuts = np.vstack([self.cuts, normals[at]])
+            rest = np.arange(len(rows)) != at
+            try:
+                kept = self.cone.cut(rows[at], self.count)
+                made, self.count, self.cuts = made + 1, self.count + 1, np.vstack([self.cuts, normals[at]])
                 above = np.concatenate([above[kept], self._above(rows, int(np.count_nonzero(kept)))])
+            except (TooManyRays, Degenerate) as error:  # or signs in doubt: the cone stays larger
+                self.full = isinstance(error, TooManyRays)
             rows, normals, above = rows[rest], normals[rest], above[:, rest]
         return made
 
@@ -66,16 +68,6 @@ class Outside:
         rays = self.cone.vectors[since:]
         spend(2 * len(rows), rays.size)
         return np.asarray(rays @ rows.T > 0.0)
-
-    def _apply(self, row: Floats) -> Bools | None:
-        """One cut, and which rays it left; none where they are too many or signs in doubt: the cone stays larger."""
-        try:
-            kept = self.cone.cut(row, self.count)
-        except (TooManyRays, Degenerate) as error:
-            self.full = isinstance(error, TooManyRays)
-            return None
-        self.count += 1
-        return kept
 
     def best(self) -> Floats:
         """The unit rows of the best mixture Σ α w = P̂ of rays; H(X), its value and slack in prices are the bound."""

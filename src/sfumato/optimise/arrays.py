@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -39,6 +40,12 @@ def xlogx(x: float | Floats) -> Floats:
 def information(q: Floats, p: Floats) -> float:
     """I(X;Y) in nats for a channel Q[y, x] and the law p of x."""
     return float((xlogx(q) @ p).sum() - xlogx(q @ p).sum())
+
+
+def most_told(epsilon: float) -> float:
+    """κ − 1 − log κ, κ = ε/(1 − e^{−ε}): the most that a channel with ratios up to e^ε carries, whatever comes in."""
+    kappa = epsilon / -math.expm1(-epsilon) if epsilon > 0.0 else 1.0
+    return max(0.0, kappa - 1.0 - math.log(kappa))
 
 
 def canonical(p: Floats) -> tuple[Ints, Ints]:

@@ -188,13 +188,10 @@ class LawProgramme:
         return self._new(np.full(count, cost), low, high, np.full(count, -1))
 
     def _new(self, cost: Floats, low: float, high: float, group: Ints) -> Ints:
-        before, ends = self.size, (np.full(len(cost), low), np.full(len(cost), high))
-        self.cost, self.low, self.high, self.group = (
-            np.append(old, new) for old, new in
-            ((self.cost, cost), (self.low, ends[0]), (self.high, ends[1]), (self.group, group))
-        )
-        old = self.matrix
-        self.matrix = sparse.csr_matrix((old.data, old.indices, old.indptr), (len(self.right), self.size))
+        before, count = self.size, len(cost)
+        self.cost, self.group = np.append(self.cost, cost), np.append(self.group, group)
+        self.low, self.high = np.append(self.low, np.full(count, low)), np.append(self.high, np.full(count, high))
+        self.matrix.resize(len(self.right), self.size)
         return np.arange(before, self.size)
 
     def at_most(self, matrix: Matrix, right: Floats | float = 0.0) -> None:

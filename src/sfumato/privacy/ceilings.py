@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.arrays import information as information_of
-from sfumato.optimise.arrays import xlogx
+from sfumato.optimise.arrays import most_told, xlogx
 from sfumato.privacy.measures import STARTS
 from sfumato.tolerances import EXPONENT, HALVINGS, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
@@ -34,17 +33,9 @@ def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = 
     told = ("lip", "srlip", "pml", "mi")  # that bound I(S;Y) by ε
     about_secret = min(joint.entropy_secret, epsilon) if notion in told else joint.entropy_secret
     if notion not in ("mi", "pml"):
-        about_secret = min(about_secret, _channel(2 * epsilon if notion in ("lip", "srlip") else epsilon))
+        about_secret = min(about_secret, most_told(2 * epsilon if notion in ("lip", "srlip") else epsilon))
     limit = joint.entropy_useful_given_secret + about_secret
     return limit if reads == "both" else min(limit, joint.entropy_useful)
-
-
-def _channel(epsilon: float) -> float:
-    """κ − 1 − log κ: the most that a channel with ratios up to e^ε can carry."""
-    if epsilon <= 0:
-        return 0.0
-    kappa = epsilon / -math.expm1(-epsilon)
-    return max(0.0, kappa - 1 - math.log(kappa))
 
 
 # --- what a release tells at least, over all distributions in a set ---------------------------------------------------

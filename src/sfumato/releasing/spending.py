@@ -19,6 +19,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.closed_forms import srr_response
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
+from sfumato.optimise.arrays import most_told
 from sfumato.privacy import information
 from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.balls import distances
@@ -66,12 +67,11 @@ def _error(epsilon: float, part: float, times: float) -> float:
 
 def _free(p: Floats, epsilon: float) -> float:
     """About what rows for any distribution keep: secret randomised response, or a response to all cells alike, of which
-    κ − 1 − log κ, κ = ε/(1 − e^{−ε}), is the most for cells that are all rare [Kairouz et al.]."""
+    `most_told` is the most for cells that are all rare [Kairouz et al.]."""
     joint = Joint.from_probabilities(p)
     rows, useful = joint.shape
     lies = information(Mechanism(srr_response(rows, useful, epsilon), joint.secret, joint.useful), joint).both
-    kappa = epsilon / -math.expm1(-epsilon)
-    return max(lies, min(joint.entropy, kappa - 1 - math.log(kappa)))
+    return max(lies, min(joint.entropy, most_told(epsilon)))
 
 
 def standing(secrets: int, useful: int) -> Floats:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -34,15 +33,6 @@ class Bound:
     value: float
     route: str
     routes: dict[str, float]
-
-
-class Route(Protocol):
-    """A way to a bound: prices first, which say what it may come down to, then a proof."""
-
-    promised: float
-
-    def proved(self, budget: Budget) -> float:
-        """What is proved at these prices."""
 
 
 def bound(
@@ -73,14 +63,12 @@ class _Proved:
     gap: float
     budget: Budget
     routes: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def least(self) -> float:
-        return min(self.routes.values())
+    least: float = np.inf
 
     def keep(self, name: str, proved: float) -> None:
         if np.isfinite(proved):
             self.routes[name] = float(proved + ALLOWANCE * (1.0 + abs(proved)))
+            self.least = min(self.least, self.routes[name])
 
     def go_on(self, name: str) -> bool:
         self.budget.tell(f"bound: {name}", self.value, self.least)
@@ -89,8 +77,8 @@ class _Proved:
 
 
 def _over_ball(live: Floats, ball: SharedRadius, epsilon: float, found: _Proved) -> None:
-    """The routes that are for balls: prices of each first, then the proof that promises most."""
-    budget, begun = found.budget, dict[str, Route]()
+    """The routes that are for balls: prices of each first, which say what it may come down to, then proofs."""
+    budget, begun = found.budget, dict[str, ChainRule | Split]()
     if found.go_on("two values"):
         found.keep("two values", two_values(live, ball, epsilon, budget))
     if found.go_on("chain"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.joint import entropy
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import Floats, most_told
 from sfumato.optimise.budget import spend
 from sfumato.optimise.linear import best_cover
 
@@ -15,12 +15,10 @@ LOW, HIGH = 1e-3, 30.0  # levels with safe floats: outside them the closed forms
 
 
 def about_secret(shares: Floats, epsilon: float) -> float:
-    """A bound on max I(S;Y): rows in {1, E}^S [Kairouz et al. 2016] by weak duality, and no more than κ − 1 − log κ,
-    κ = ε/(1 − e^{−ε}), whatever the law of S."""
+    """A bound on max I(S;Y): rows in {1, E}^S [Kairouz et al. 2016] by weak duality, and no more than `most_told`."""
     if len(shares) < 2 or epsilon <= 0.0:
         return 0.0
-    kappa = epsilon / -np.expm1(-epsilon)
-    limit = min(entropy(shares), float(kappa - 1.0 - np.log(kappa)))
+    limit = min(entropy(shares), most_told(epsilon))
     return min(limit, _priced(-np.sort(-shares), float(np.exp(epsilon)))) if LOW < epsilon < HIGH else limit
 
 

@@ -38,6 +38,8 @@ MASS_PASSES = 600  # passes for the masses of an order that has no closed form
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
 CELL_FIRST = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
+TRIED = 40  # places ϰ at which a side that is not looked at is tried
+NO_FLOOR = -1e6  # stands for −∞: by how much bounds exceed it says which is the greatest
 
 
 class Block:
@@ -74,21 +76,18 @@ class Block:
 
     def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""
-        high, low = [], []
-        for c in (mean[:, :1], mean[:, 1:]):
-            up, down = level[:, :1] - c, c - level[:, 1:]
-            high.append((c + up / self.rates[0][0], c + down / self.rates[1][1]))
-            low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
-        top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
-        bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
+        (above, below), c = self.rates, mean[:, :, None]
+        up, down = level[:, None, :1] - c, c - level[:, None, 1:]
+        top = np.minimum((c + up / above[0]).max(1), (c + down / below[1]).max(1))
+        bottom = np.maximum((c - down / below[0]).min(1), (c - up / above[1]).min(1))
         return np.maximum(bottom - ASIDE, 0.0), np.minimum(top, mean[:, 1:] / self.q) * (1.0 + ASIDE)
 
-    def _cells(self, items: Items, i: int, side: int, asked: Queries) -> Items:
+    def _cells(self, items: Items, i: int, side: int) -> Items:
         """An item with every cell of a side that it did not look at, all ϰ that a row may need: none below k/|L − c|,
         because h(x) ≤ x − 1, in equal ratios, and ρ ≤ 1/|κ| for κ < 0: H is concave then."""
-        k, gap = self.k[side], max(SIGN[side] * (asked.level[items.query[i], side] - items.mean[i, side]), ASIDE)
+        k, gap = self.k[side], max(SIGN[side] * (items.level[i, side] - items.mean[i, side]), ASIDE)
         if self.order < 0 and k >= -1.0 / self.order:  # such a conditional may be anything: w itself is bounded
-            edges = np.array([1e12 / gap])
+            edges = np.array([1.0 / (DUST * gap)])
         else:
             first, last = k / gap * (1.0 - ASIDE), max(LAST_CELL / gap, k / gap)
             most = min(RATIO, 1.0 - 1.0 / self.order) if self.order < 0 else RATIO
@@ -101,8 +100,8 @@ class Block:
         """The cells of the side that each query looks at first."""
         n, (low, high) = len(asked.first), self.box(asked.level, asked.mean)
         none, x, value = np.full((n, 2), UNUSED), np.full((n, 3), np.nan), np.full(n, np.inf)
-        whole = Items(np.arange(n), asked.mean, np.ones((n, 2)), none, low, high, x, value)
-        return Items.together([self._cells(whole, i, int(side), asked) for i, side in enumerate(asked.first)])
+        whole = Items(np.arange(n), asked.level, asked.tilt, asked.mean, np.ones((n, 2)), none, low, high, x, value)
+        return Items.together([self._cells(whole, i, int(side)) for i, side in enumerate(asked.first)])
 
     def price(
         self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE,
@@ -111,84 +110,61 @@ class Block:
         """Upper bounds on Σ q(φ(w) − (y + tilt)·w), one per query, and the items whose greatest they are; those below
         `floor` need not be good. By branch and bound: a part is bounded by its own dual and by that of the whole.
 
-        `tree` are items to go on from, of other prices or of a wider set: a lower l or a higher L with the same means.
+        `tree` are items of the same queries to go on from, at other prices.
         """
-        start = self._begun(asked) if tree is None else self._boxed(tree, asked)
-        every = self._valued(replace(start, value=np.full(len(start.value), np.inf)), y, asked, floor)
+        start = self._begun(asked) if tree is None else replace(tree, value=np.full(len(tree.value), np.inf))
+        every = self._valued(start, y, floor)
         for _ in range(rounds):
-            open_ = np.flatnonzero(every.value > floor[every.query])
-            if not len(open_) or budget.over:
+            over = every.value - np.maximum(floor[every.query], NO_FLOOR)
+            chosen = np.argsort(-over, kind="stable")[: min(TAKEN, np.count_nonzero(over > 0.0))]
+            if not len(chosen) or budget.over:
                 break
-            over = every.value[open_] - np.maximum(floor[every.query[open_]], -1e6)
-            chosen = open_[np.argsort(-over, kind="stable")[:TAKEN]]
-            rest = np.ones(len(every.query), dtype=bool)
-            rest[chosen] = False
-            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor)
-            every = Items.together([every.take(rest), parts])
+            parts = self._valued(self._split(every.take(chosen), y), y, floor)
+            every = Items.together([every.take(np.delete(np.arange(len(over)), chosen)), parts])
         top = np.full(len(asked.first), -np.inf)
         np.maximum.at(top, every.query, every.value)
         return top, every
 
-    def _boxed(self, items: Items, asked: Queries) -> Items:
-        """Items with no more of their boxes than their levels and means leave."""
-        low, high = self.box(asked.level[items.query], items.mean)
-        return replace(items, low=np.maximum(items.low, low), high=np.minimum(items.high, high))
-
-    def _split(self, items: Items, y: Floats, asked: Queries) -> Items:
+    def _split(self, items: Items, y: Floats) -> Items:
         """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
         once, or its mean."""
-        cell, depth, where, w = PricingDual(self, items, asked).losses(y)
-        depth = depth * self.q
-        alone = (items.rho == UNUSED).any(1) & ((depth.max(1) < DUST) | self._broken(items, asked, w))
-        halve = ~alone & (cell.max(1) > np.maximum(CELL_FIRST * depth.max(1), DUST))
-        mean = ~halve & ~alone & (depth.max(1) < DUST)
-        cut = ~(halve | mean | alone)
-        side, u, other = cell.argmax(1), depth.argmax(1), (items.rho == UNUSED).argmax(1)
-        return Items.together([
-            _halved(items.take(halve), side[halve]), _cut(items.take(cut), u[cut], where[cut, u[cut]]),
-            *(self._boxed(x, asked) for x in _narrowed(items.take(mean))),
-            *(self._cells(items, i, int(other[i]), asked) for i in np.flatnonzero(alone).tolist()),
-        ])
+        cell, depth, where, w = PricingDual(self, items).losses(y)
+        depth, unused = depth * self.q, items.rho == UNUSED
+        deepest = depth.max(1)
+        alone = unused.any(1) & ((deepest < DUST) | self._broken(items, w))
+        halve = cell.max(1) > np.maximum(CELL_FIRST * deepest, DUST)
+        below, above = (items.take(np.arange(len(alone))) for _ in range(2))
+        at, side = np.flatnonzero(halve), cell.argmax(1)[halve]
+        root = np.sqrt(1.0 + items.rho[at, side])
+        below.rho[at, side] = above.rho[at, side] = root - 1.0
+        above.kappa[at, side] *= root
+        at = np.flatnonzero(~halve & (deepest >= DUST))
+        u = depth.argmax(1)[at]
+        below.high[at, u] = above.low[at, u] = where[at, u]
+        at = np.flatnonzero(~halve & (deepest < DUST))
+        below.mean[at, 1] = above.mean[at, 0] = items.mean[at].mean(1)
+        cells = [self._cells(items, i, int(unused[i].argmax())) for i in np.flatnonzero(alone).tolist()]
+        parts = Items.together([below.take(~alone), above.take(~alone)])
+        low, high = self.box(parts.level, parts.mean)
+        parts = replace(parts, low=np.maximum(parts.low, low), high=np.minimum(parts.high, high))
+        return Items.together([parts, *cells])
 
-    def _broken(self, items: Items, asked: Queries, w: Floats) -> Bools:
+    def _broken(self, items: Items, w: Floats) -> Bools:
         """Whether w is outside the side that an item does not look at, as far as a few ϰ tell."""
         side = np.where(items.rho[:, 0] == UNUSED, 0, 1)
-        level, sign = asked.level[items.query, side][:, None], SIGN[side][:, None]
-        over = sign * (w - level)
-        gap = sign * (level - items.mean[np.arange(len(side)), side][:, None])
-        steps = self.k[side][:, None] / np.maximum(gap, ASIDE) * np.geomspace(1.0, LAST_CELL / self.k.min(), 40)
+        rows, sign, k = np.arange(len(side)), SIGN[side][:, None], self.k[side][:, None]
+        over = sign * (w - items.level[rows, side][:, None])
+        gap = sign * (items.level - items.mean)[rows, side][:, None]
+        steps = k / np.maximum(gap, ASIDE) * np.geomspace(1.0, LAST_CELL / self.k.min(), TRIED)
         x = 1.0 - steps[:, :, None] * over[:, None, :]
-        inside = (x > 0.0).all(2) & (curve(np.maximum(x, DUST), self.order) @ self.q >= self.k[side][:, None])
+        inside = (x > 0.0).all(2) & (curve(np.maximum(x, DUST), self.order) @ self.q >= k)
         return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))
 
-    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:
-        """The items with their bounds, a few at a time."""
-        step = max(PLACES // len(self.q), 8)
-        parts = (items.take(slice(at, at + step)) for at in range(0, len(items.query), step))
-        return Items.together([PricingDual(self, x, asked).minimised(y, floor[x.query]) for x in parts])
-
-
-def _narrowed(items: Items) -> list[Items]:
-    """The range of the mean in two."""
-    (low, high), middle = items.mean.T, items.mean.mean(1)
-    return [replace(items, mean=np.column_stack(ends)) for ends in ((low, middle), (middle, high))]
-
-
-def _cut(items: Items, u: Ints, where: Floats) -> Items:
-    """The box of one value of each item in two."""
-    rows, low, high = np.arange(len(items.query)), items.low.copy(), items.high.copy()
-    low[rows, u], high[rows, u] = where, where
-    return Items.together([replace(items, low=low), replace(items, high=high)])
-
-
-def _halved(items: Items, side: Ints) -> Items:
-    """The cell of one side of each item in two."""
-    rows = np.arange(len(side))
-    root = np.sqrt(1.0 + items.rho[rows, side])
-    kappa, rho = items.kappa.copy(), items.rho.copy()
-    rho[rows, side] = root - 1.0
-    kappa[rows, side] *= root
-    return Items.together([replace(items, rho=rho), replace(items, kappa=kappa, rho=rho)])
+    def _valued(self, items: Items, y: Floats, floor: Floats) -> Items:
+        """The items with their bounds, a few at a time; those without rows are left out."""
+        items, step = items.inhabited(self.q), max(PLACES // len(self.q), 8)
+        parts = (items.take(slice(at, at + step)) for at in range(0, len(items.query) or 1, step))
+        return Items.together([PricingDual(self, x).minimised(y, floor[x.query]) for x in parts])
 
 
 # --- prices: those that suit one family alone may be worth nothing in another, so they are fitted to all at once ------
@@ -252,6 +228,12 @@ class Corridor:
         return np.union1d(np.argsort(-self.worth(y), kind="stable")[: BLOCKS_PRICED * len(self.q)], [0, 1])
 
 
+def sums(which: Ints, factors: Floats | float = 1.0) -> sparse.csr_matrix:
+    """The matrix whose row i adds up factors·x[which[i]]."""
+    data = np.broadcast_to(factors, which.shape).ravel()
+    return sparse.csr_matrix((data, which.ravel(), np.arange(0, which.size + 1, which.shape[1])))
+
+
 class Prices:
     """min over y of Σ P̂ q·y + max over T of T·R(y) + log T, R(y) the greatest Σ_s P̂_s r_s(y_s) of a family, by a
     proximal bundle: T is what suits the prices that are kept."""
@@ -308,18 +290,15 @@ class Prices:
 
     def _next(self) -> Floats:
         """min w·y + T·ρ + Σ w(y − c)²/(2·bold) with ρ ≥ Σ_s r_s for every family, r_s ≥ P̂_s·worth of known blocks."""
-        blocks, gains, at, wide = [], [], [], sum(map(len, self.corridors))
-        for x, own, mine in zip(self.shares, self.corridors, self.of(self.y), strict=True):
-            near = [c.near(mine) for c in own]
-            blocks.append(x * np.concatenate([c.blocks[k] * c.q for c, k in zip(own, near, strict=True)]))
-            gains += [x * c.gain[k] for c, k in zip(own, near, strict=True)]
-            at.append(sparse.block_diag([np.ones((len(k), 1)) for k in near]))
+        secrets = zip(self.shares, self.corridors, self.of(self.y), strict=True)
+        each = [(x, [(c, c.near(mine)) for c in own]) for x, own, mine in secrets]
+        blocks = [x * np.concatenate([c.blocks[k] * c.q for c, k in own]) for x, own in each]
+        gains = [x * c.gain[k] for x, own in each for c, k in own]
         number = self.families + np.cumsum([0, *map(len, self.corridors[:-1])])
-        row = np.repeat(np.arange(len(number)), number.shape[1])
-        some = sparse.csr_matrix((-np.ones(number.size), (row, number.ravel())), (len(number), wide))
-        known = sparse.hstack([sparse.block_diag(blocks), sparse.block_diag(at)])
-        a = sparse.bmat([[known, None], [sparse.hstack([sparse.csr_matrix((len(number), len(self.y))), some]),
-                                         np.ones((len(number), 1))]], format="coo")
+        a = sparse.bmat([
+            [sparse.block_diag(blocks), sums(np.repeat(np.arange(len(gains)), [len(x) for x in gains])[:, None]), None],
+            [None, -sums(number), np.ones((len(number), 1))],
+        ], format="coo")
         spend(200, a.nnz)
         spend(1, 30 * sum(len(b) * b.shape[1] ** 2 for b in blocks))
         programme, right = ConicProgramme(a.shape[1]), np.concatenate([*gains, np.zeros(len(number))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from sfumato.optimise.all_levels import NUMBERS, meet
 from sfumato.optimise.arrays import GHOST, SEALING, Floats, Ints, xlogx
 from sfumato.optimise.bound.channels import about_secret
 from sfumato.optimise.bound.dual import Queries
-from sfumato.optimise.bound.prices import ASIDE, BLOCK_SETTLED, STRAND, Block, Corridor, Prices
+from sfumato.optimise.bound.prices import ASIDE, BLOCK_SETTLED, STRAND, Block, Corridor, Prices, sums
 from sfumato.optimise.budget import FREE, PASS, Budget, spend
 from sfumato.optimise.cone import Cone, Coordinates, Cuts, RatioCone, settled
 from sfumato.optimise.linear import INFINITY, LinearProgramme
@@ -84,12 +84,7 @@ class Detail:
         return self.promised + float(((worth + middle)[:, None] / asked.mean).max())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """Some secrets, and what they let Y tell of themselves and of U at most, times their share."""
-
-    members: Ints
-    told: float
+Group: TypeAlias = tuple[Ints, float]  # secrets, and what they tell of themselves and of U at most, times their share
 
 
 class ChainRule:
@@ -144,21 +139,21 @@ class ChainRule:
             if not budget.over:
                 self.told[s] = min(self.told[s], self.shares[s] * detail.proved(self._part(s, budget.part())))
         order = np.argsort(-self.shares, kind="stable")
-        groups = [Group(order[i : i + 1], float(self.told[s])) for i, s in enumerate(order)]
-        while (joined := self._joined(groups, budget.part())) != groups:
+        groups: list[Group] = [(order[i : i + 1], float(self.told[s])) for i, s in enumerate(order)]
+        while len(joined := self._joined(groups, budget.part())) < len(groups):
             groups = joined
-        shares = np.array([self.shares[x.members].sum() for x in groups])
-        return about_secret(shares, self.epsilon) + sum(x.told for x in groups)
+        shares = np.array([self.shares[members].sum() for members, _ in groups])
+        return about_secret(shares, self.epsilon) + sum(told for _, told in groups)
 
     def _joined(self, groups: list[Group], budget: Budget) -> list[Group]:
         """Neighbours as one, where that tells less and there is time."""
         out: list[Group] = []
         for i in range(0, len(groups), 2):
             apart = groups[i : i + 2]
-            members = np.concatenate([x.members for x in apart])
+            members = np.concatenate([own for own, _ in apart])
             if len(apart) > 1 and len(members) < NUMBERS:
-                both = Group(members, self._met(members, budget.part(2.0 / (len(groups) - i)))[0])
-                apart = [both] if both.told < sum(x.told for x in apart) else apart
+                told, _ = self._met(members, budget.part(2.0 / (len(groups) - i)))
+                apart = [(members, told)] if told < sum(x for _, x in apart) else apart
             out += apart
         return out
 
@@ -170,6 +165,8 @@ LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.04, 0.12, 0.25, 0.45, 0.7, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = 24  # steps of prices at most
 REFINED = 4  # rounds of branch and bound at a time
+WIDEST_GAPS = 0.5  # of the widest: tables with gaps as wide are worked on in a turn
+TOTALS, SHIFTS = 61, 12  # totals τ of a row that are tried, and common shifts of prices
 BESIDE_BEST = 0.02  # from the best shift, where the families are seen that hold it
 
 
@@ -214,7 +211,7 @@ class Split:
             if budget.over or most < BLOCK_SETTLED / S:
                 return value
             for s, k in gaps:
-                if gaps[s, k] > 0.5 * most:
+                if gaps[s, k] > WIDEST_GAPS * most:
                     self._tighten(s, k, REFINED, budget)
 
     def _tighten(self, s: int, k: int, rounds: int, budget: Budget) -> None:
@@ -231,7 +228,7 @@ class Split:
         the shift from going either way: it is convex in the shift."""
         widest = (-self.epsilon, self.epsilon)  # as far apart as means of rows may lie
         best = scipy.optimize.minimize_scalar(
-            lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": 12}
+            lambda x: self._price(x)[0] - x, bounds=widest, method="bounded", options={"maxiter": SHIFTS}
         ).x
         value = self.constant + float(np.log(self.prices.T)) - float(best) + self._price(best)[0]
         return value, {self._price(best + side)[1] for side in (-BESIDE_BEST, BESIDE_BEST)}
@@ -239,7 +236,7 @@ class Split:
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         """The greatest price/z of a family, z at least the largest secret's mean and the floors of the others."""
         d, shares, count, tables = int(self.shares.argmax()), self.shares, self.count, np.array(self.tables)
-        taus = np.exp(np.linspace(-self.epsilon, self.epsilon, 61))
+        taus = np.exp(np.linspace(-self.epsilon, self.epsilon, TOTALS))
         tilts, means = np.log(taus * self.prices.T) - shift, tables[..., None]
         heights = means[:, :, :, 2] - np.minimum(means[:, :, :, 0] * tilts, means[:, :, :, 1] * tilts)  # [s, k, c, τ]
         spend(3, heights.size)
@@ -263,7 +260,7 @@ def _top(table: Floats) -> float:
 # --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------
 
 
-INTERVALS = 12  # of t, narrow ones first
+INTERVALS, NARROW_FIRST = 12, 1.5  # of t, and the power of their ends
 STRIPS = 8  # of the mean of a secret that holds everything, each with its own tangent of φ(z); others have their share
 SECRETS = 60  # at most: the programme has about 100 rows for each secret and interval where one dominates
 STRIP_SECONDS = 1e-3  # seconds of the programme, for each secret, interval and strip
@@ -296,7 +293,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     d, share, strips = int(shares.argmax()), float(shares.max()), 1 + int(STRIPS * shares.max())
     strips = strips if budget.fits(STRIP_SECONDS * S * count * strips) else 1
     spend(STRIP_SECONDS / PASS * S * count * strips)
-    t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** 1.5)
+    t = np.exp(epsilon * np.linspace(0.0, 1.0, count + 1) ** NARROW_FIRST)
     cuts = np.geomspace(1.0 / t[1:], E, strips + 1, axis=1)  # of the largest secret's mean [k, end]
     tau = share * np.sqrt(cuts[:, 1:] * cuts[:, :-1]) + (1.0 - share) * np.sqrt(E / t[:-1, None])  # [k, strip]
     corners, halves = [], _halves(p, ball)
@@ -322,15 +319,13 @@ def _over_families(
     ])
     rows = [np.concatenate(own) * q for q, own in zip(laws, corners, strict=True)]
     each, at = sparse.block_diag(rows, format="csr"), np.repeat(np.arange(len(sizes)), sizes)
-    k, i, s0, s = (x.ravel() for x in np.indices((*tau.shape, S, S)))
-    place = np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape))
-    total = sparse.csr_matrix((shares[s], place, np.arange(0, len(s) + 1, S)), (tau.size * S, len(sizes)))
-    which = sparse.csr_matrix((np.ones(len(at)), at, np.arange(len(at) + 1)), (len(at), len(sizes)))
+    k, i, s0, s = np.indices((*tau.shape, S, S)).reshape(4, -1, S)
+    total = sums(np.ravel_multi_index((s, (s == s0).astype(int), k, i), (S, 2, *tau.shape)), shares)
     free, right = np.full(len(cost) + len(sizes), INFINITY), np.repeat(tau.ravel(), S)
     lp = LinearProgramme(np.append(cost, np.zeros(len(sizes))), -free, free)
     for option, setting in (("solver", "ipm"), ("run_crossover", "off")):
         lp.option(option, setting)
-    lp.at_most(-sparse.hstack([each, which]), -gain)
+    lp.at_most(-sparse.hstack([each, sums(at[:, None])]), -gain)
     lp.at_most(sparse.hstack([sparse.csr_matrix((len(right), len(cost))), total]), -right)
     found, r = lp.solve(), np.full(len(sizes), -np.inf)
     y = found.x[: len(cost)] if found.optimal else np.zeros(len(cost))
