@@ -129,9 +129,11 @@ class Task:
         return Claim(self.notion, self.epsilon, None if self.notion == "ldp" else self.within, also=also)
 
     @property
-    def anywhere(self) -> Task | None:
-        """The second promise as a task of its own."""
-        return None if self.at_most is None else Task(Anything(self.joint), self.at_most, "rldp", self.reads)
+    def promises(self) -> tuple[Task, ...]:
+        """The promise, and the second one as a task of its own."""
+        if self.at_most is None:
+            return (self,)
+        return replace(self, at_most=None), Task(Anything(self.joint), self.at_most, "rldp", self.reads)
 
     @property
     def rows(self) -> int:

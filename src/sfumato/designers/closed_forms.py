@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,11 +60,8 @@ def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
 
     (c + t·p(u|s)) / (c + t·p(u)) ≤ E and its inverse, for every s and u.
     """
-    q, p, rise = task.joint.useful_given_secret, task.joint.p_useful, math.exp(task.epsilon)
-    secrets = task.within.possible
-    c = np.broadcast_to(offset, q.shape)[secrets]
-    above = least_quotient(c * (rise - 1), q[secrets] - rise * p)
-    return min(above, least_quotient(c * (1 - 1 / rise), p / rise - q[secrets]))
+    q, p, E = task.joint.useful_given_secret[task.within.possible], task.joint.p_useful, math.exp(task.epsilon)
+    return least_quotient(math.expm1(task.epsilon) * np.asarray(offset), np.maximum(q - E * p, p - E * q))
 
 
 def subsets(task: Task) -> float:
@@ -72,19 +70,16 @@ def subsets(task: Task) -> float:
     Sets gather mass: max_H P(H|s₁) − E·P(H|s₂) = Σ_x (p(x|s₁) − E·p(x|s₂))₊. A mechanism that reads the secret has
     sets with all of s₁ and none of s₂, so t = E − 1 as for LDP.
     """
-    if task.anywhere is not None:
-        return min(subsets(replace(task, at_most=None)), subsets(task.anywhere))
-    E, rise = math.exp(task.epsilon), math.expm1(task.epsilon)
-    secrets = task.within.possible
+    if len(task.promises) > 1:
+        return min(map(subsets, task.promises))
+    E, rise, secrets = math.exp(task.epsilon), math.expm1(task.epsilon), task.within.possible
     if task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
     if task.notion == "lip":
         q = given_secrets(task)
         p = task.joint.p_secret @ q
-        above, below = (np.maximum(x, 0).sum(1) for x in (q[secrets] - E * p, p / E - q[secrets]))
-        return min(least_quotient(rise, above), least_quotient(1 - 1 / E, below))
-    gathered = [_gathered(task.within, s1, s2, E) for s1 in secrets for s2 in secrets if s1 != s2]
-    return least_quotient(rise, gathered) if gathered else math.inf
+        return least_quotient(rise, [np.maximum(x, 0).sum(1) for x in (q[secrets] - E * p, p - E * q[secrets])])
+    return least_quotient(rise, [_gathered(task.within, *pair, E) for pair in permutations(secrets, 2)])
 
 
 def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
@@ -119,13 +114,11 @@ def grr_response(rows: int, useful: int, t: float) -> Law:
 
 
 def strength(task: Task) -> float:
-    """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too.
+    """t = e^α − 1 for one promise.
 
     Where the secret is read only the secret of x₀ moves, so that t·max P(u|s) ≤ E − 1 over F; at P̂ its P(y|s) is
     compared with P(y), and P(y) with that of the other secrets.
     """
-    if task.anywhere is not None:
-        return min(strength(replace(task, at_most=None)), strength(task.anywhere))
     rise, secrets = math.expm1(task.epsilon), task.within.possible
     if task.notion == "ldp":
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
@@ -141,7 +134,7 @@ def strength(task: Task) -> float:
 
 def grr(task: Task) -> Draft:
     """Generalised randomised response over what the mechanism reads [000, (56)], of the `strength` that is allowed."""
-    t = strength(task)
+    t = min(map(strength, task.promises))
     return Draft(grr_response(task.rows, task.joint.useful.size, t), "grr", details={"strength": math.log1p(t)})
 
 
@@ -226,11 +219,8 @@ def cr(task: Task) -> Draft:
     redrawn from P̂(U|s̃) [001, Alg. 1]. The notion's inequality is linear in κ = e^α, so the calibration is closed."""
     if task.reads != "both":
         raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
-    keep = 1 + lip_value(task, task.joint.useful_given_secret.sum(0)) if task.notion == "lip" else _kept(task)
-    if task.anywhere is not None:
-        keep = min(keep, _kept(task.anywhere))
-    strength = math.log(keep) if keep > 0 else -math.inf
-    return Draft(cr_response(task, keep), "cr", details={"strength": strength})
+    keep = min(map(_kept, task.promises))
+    return Draft(cr_response(task, keep), "cr", details={"strength": math.log(keep) if keep > 0 else -math.inf})
 
 
 def _kept(task: Task) -> float:
@@ -238,6 +228,8 @@ def _kept(task: Task) -> float:
     inputs are compared these are 0 and 1, and the secrets may be the same."""
     q, E, inputs = task.joint.useful_given_secret, math.exp(task.epsilon), task.notion == "ldp"
     total, secrets = q.sum(0), np.arange(len(q)) if inputs else task.within.possible
+    if task.notion == "lip":
+        return 1 + lip_value(task, total)
     if len(total if inputs else secrets) < 2:
         return math.inf
     q, (low, high) = q[secrets], (np.zeros(q.shape), np.ones(q.shape)) if inputs else task.within.spikes()
@@ -269,12 +261,12 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     rows, useful = task.rows, task.joint.useful.size
     if 2 * (rows * useful) ** 2 > MATRIX_CELLS:
         raise InputError(f"recoverable designs list a matrix; {rows} × {useful} inputs are too many.")
-    plain = grr_response(rows, useful, strength(task))
-    first, second = draft.law.matrix(), plain.matrix()
+    plain = grr(task)
+    first, second = draft.law.matrix(), plain.law.matrix()
     if first is None or second is None or task.epsilon == 0:
         raise InputError("this design cannot be made recoverable: its outputs are too many to list, or ε is 0.")
     law = Table(np.vstack([(1 - share) * first, share * second]), rows)
-    kept, other = draft.value(task), Draft(plain, "").value(task)
+    kept, other = draft.value(task), plain.value(task)
     cost = share * (kept - other)
     part, price = percent(share, 0), share_at_most(cost / kept if kept > 0 else 0.0, 2)
     note = f"recoverable: {part} of the answers come from grr, at a cost of {price} of what is kept"
