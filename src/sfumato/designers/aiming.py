@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato import designers
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.splitting import ir
-from sfumato.errors import ClaimError, InputError, unknown
+from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, untouched_errors
@@ -27,16 +27,9 @@ SOON, LATE, CELLS_A_SECOND = 3.0, 12.0, 25.0  # seconds of search where nobody s
 CLOSED: dict[str, tuple[Callable[[Task], Draft], ...]] = {"both": (srr, grr, oue, sue, ir), "useful": (grr, oue, sue)}
 
 
-def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: float | None) -> Draft:
-    """The draft for an aim: the least expected error, of all that is found or of the closed forms, or the most bits."""
-    if aim not in AIMS:
-        raise unknown("an aim", aim, AIMS)
-    if aim == "information":
-        return informative()
-    if aim != "closed" and searched(task):
-        return noted(designers.precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
-    blind = "nothing can be estimated from any closed form here, so that auto kept the most bits instead"
-    return _best_closed(task) or informative().with_note(blind)
+def searched(task: Task) -> bool:
+    fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
+    return fits and task.joint.p.size <= SEARCHED_CELLS and len(task.within.possible) > 1
 
 
 def seconds_of(task: Task) -> float:
@@ -60,15 +53,12 @@ class Closed:
     def of(cls, task: Task) -> Closed:
         found = {}
         for make in CLOSED[task.reads]:
-            try:
+            with suppress(InputError, ClaimError):  # it is not calibrated to this promise
                 draft = make(task)
-            except (InputError, ClaimError):  # it is not calibrated to this promise
-                continue
-            errors = closed_errors(draft.law, task.joint, task.reads)
-            if errors is not None:
-                found[draft.method] = draft, errors
-        parts: Mapping[str, float] = next((errors for _, errors in found.values()), {})
-        return cls(found, {part: min(errors[part] for _, errors in found.values()) for part in parts})
+                if (errors := closed_errors(draft.law, task.joint, task.reads)) is not None:
+                    found[draft.method] = draft, errors
+        each = [errors for _, errors in found.values()]
+        return cls(found, {part: min(errors[part] for errors in each) for part in each[0]} if each else {})
 
     def mean(self, errors: Mapping[str, float]) -> float:
         """The mean of the errors, each in units of the least of its own."""
@@ -80,23 +70,24 @@ class Closed:
         return {x: self.mean(e) for x, (_, e) in self.drafts.items() if all(map(math.isfinite, e.values()))}
 
 
-def _best_closed(task: Task) -> Draft | None:
-    """The closed form with the least `Closed.mean`, None if none is finite: SRR's may not be (docs/choosing.md)."""
+    @property
+    def least(self) -> str | None:
+        """The method with the least mean, None if none is finite: SRR's may not be (docs/choosing.md)."""
+        means = self.means
+        return min(means, key=means.__getitem__, default=None)
+
+
+def best_closed(task: Task) -> Draft | None:
+    """The closed form with the least `Closed.mean`."""
     closed = Closed.of(task)
-    if not (means := closed.means):
+    if (name := closed.least) is None:
         return None
-    name, listed = min(means, key=means.__getitem__), ", ".join(f"{x} {math.sqrt(v):.3g}" for x, v in means.items())
+    listed = ", ".join(f"{x} {math.sqrt(v):.3g}" for x, v in closed.means.items())
 
     def score(mechanism: Mechanism) -> float:
         own = closed_errors(mechanism.law, task.joint, task.reads)
         return math.nan if own is None else math.sqrt(closed.mean(own))
 
-    least = math.sqrt(min(closed.mean(untouched_errors(task.joint, task.reads)), means[name]))
-    draft = closed.drafts[name][0].with_note(
-        f"auto took {name}: the least errors of the closed forms ({RELATIVE}: {listed})")
-    return replace(draft, score=score, bound=least, unit=RELATIVE)
-
-
-def searched(task: Task) -> bool:
-    fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
-    return fits and task.joint.p.size <= SEARCHED_CELLS and len(task.within.possible) > 1
+    least = math.sqrt(min(closed.mean(untouched_errors(task.joint, task.reads)), closed.means[name]))
+    note = f"auto took {name}: the least errors of the closed forms ({RELATIVE}: {listed})"
+    return replace(closed.drafts[name][0].with_note(note), score=score, bound=least, unit=RELATIVE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from sfumato.errors import InputError, designed_epsilon, is_number
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
-from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
 from sfumato.tolerances import SLIP
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
@@ -237,24 +236,9 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     return Design(sealed, proof, value, bound, ceiling, told, (*draft.notes, *untold), took, draft.details, draft.unit)
 
 
-# --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------
-
-
 FIRST_OF_CURVE, NEXT_OF_CURVE = 0.75, 0.25  # of the time of a design alone, for the first and for each of the others
-Known = TypeVar("Known")
 
 
 def curve_seconds(points: int, seconds: float) -> float:
-    """Of work for a whole curve, where a design alone takes so many."""
+    """Of work for designs at increasing ε, where one alone takes so many."""
     return (FIRST_OF_CURVE + NEXT_OF_CURVE * (points - 1)) * seconds
-
-
-def along(
-    tasks: Sequence[Task], one: Callable[[Task, Budget, Known | None], tuple[Draft, Known | None]], seconds: float
-) -> Iterator[Draft]:
-    """Drafts at increasing ε, each with what the one before found and left of its time; `seconds`: of one alone."""
-    whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
-    for i, task in enumerate(tasks):
-        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST_OF_CURVE * seconds)
-        draft, known = one(task, budget, known)
-        yield draft

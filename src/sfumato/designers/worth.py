@@ -12,7 +12,7 @@ from sfumato.alphabet import Alphabet, Column
 from sfumato.decimals import near, percent, with_unit
 from sfumato.designers.aiming import SEARCHED_CELLS, Closed
 from sfumato.designers.base import Task
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError
 from sfumato.frames import Framed, Record
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
@@ -124,7 +124,7 @@ def errors_of(mechanism: Mechanism, joint: Joint) -> tuple[dict[str, float], dic
         return closed, untouched
     goals = parts_of(joint, mechanism.reads) if joint.p.size <= SEARCHED_CELLS else {}
     found = {name: goal.of_law(mechanism.law) for name, goal in goals.items()}
-    return {name: e if (e := found.get(name, math.nan)) == e else math.inf for name in untouched}, untouched
+    return {name: found.get(name, math.inf) for name in untouched}, untouched
 
 
 def _named(joint: Joint) -> dict[str, tuple[str, int]]:
@@ -164,12 +164,8 @@ def _around(task: Task, joint: Joint) -> Task | None:
 
 def _least(task: Task) -> dict[str, float]:
     """Errors by column of the closed form with the least mean; none where there is none."""
-    try:
-        closed = Closed.of(task)
-    except SfumatoError:
-        return {}
-    means = closed.means
-    return _by_column(task.joint, closed.drafts[min(means, key=means.__getitem__)][1]) if means else {}
+    closed = Closed.of(task)
+    return _by_column(task.joint, closed.drafts[closed.least][1]) if closed.least else {}
 
 
 def _by_column(joint: Joint, errors: Mapping[str, float]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import count
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dposv
 from threadpoolctl import ThreadpoolController
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, room
@@ -74,14 +74,17 @@ def best_mixture(
 def _moved(
     V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
 ) -> tuple[Floats, Floats, Floats] | None:
-    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ."""
-    ridge = DUST * float(np.trace(hessian)) / len(V)
+    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ. LAPACK is
+    called by name: for a hundred rows checks around it take as long as it does."""
+    ridge, ends = DUST * float(np.trace(hessian)) / len(V), np.column_stack([mu / theta - z - dual_gap, V])
     diagonal(hessian)[:] += z / theta
-    factor = _factored(hessian, ridge)
-    if factor is None:
+    for greater in (1.0, 1e3, 1e6):  # rows may be alike
+        diagonal(hessian)[:] += greater * ridge
+        _, solved, failed = dposv(hessian.T, ends, lower=1)
+        if not failed:
+            break
+    else:
         return None
-    ends = np.asfortranarray(np.column_stack([mu / theta - z - dual_gap, V]))
-    solved = dpotrs(factor, ends, lower=1, overwrite_b=1)[0]
     schur = V.T @ solved[:, 1:]
     diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
     dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
@@ -89,17 +92,6 @@ def _moved(
     dz = mu / theta - z - z / theta * dt
     step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
     return theta + step * dt, lam + step * dl, z + step * dz
-
-
-def _factored(hessian: Floats, ridge: float) -> Floats | None:
-    """Its Cholesky factor; rows may be alike, so that a ridge is raised until there is one. LAPACK is called by name:
-    for a hundred rows checks around it take as long as it does."""
-    for greater in (1.0, 1e3, 1e6):
-        diagonal(hessian)[:] += greater * ridge
-        factor, failed = dpotrf(hessian.T, lower=1, clean=0)
-        if not failed:
-            return np.asarray(factor)
-    return None
 
 
 # --- the best mixture of a pool, its duals as prices, its slopes for moves --------------------------------------------
