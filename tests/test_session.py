@@ -26,8 +26,8 @@ from sfumato.alphabet import find_column
 from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import choose
-from sfumato.designers.aiming import AIM, AIMS
 from sfumato.designers.closed_forms import srr
+from sfumato.designers.worth import AIM, AIMS
 from sfumato.drawing.randomness import Lane
 from sfumato.errors import At, FileFormatError, OutputError, UnknownName, option, spelled
 from sfumato.mechanism.file import record_of

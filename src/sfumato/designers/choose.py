@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from sfumato.certification.proving import check_confidence
 from sfumato.decimals import percent, with_unit
-from sfumato.designers.aiming import AIM, AIMS, best_closed, noted, searched, seconds_of
 from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished, silent
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
+from sfumato.designers.worth import AIM, AIMS, best_closed, noted, searched, seconds_of
 from sfumato.errors import LIMIT_OF_TIME, ClaimError, InputError, designed_epsilon, is_number, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
@@ -25,7 +25,7 @@ from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiB
 from sfumato.uncertainty.sets import is_set
 
 _HOMES = {
-    **dict.fromkeys(("grr", "sue", "oue", "srr", "cr"), "closed_forms"), "ir": "splitting",
+    **dict.fromkeys(("grr", "sue", "oue", "srr", "ir", "cr"), "closed_forms"),
     "polyopt": "robust", "ballopt": "robust", "nr": "robust", "precise": "precise",
     "leakage": "distortion", "distortion": "distortion", "hamming": "least",
     **dict.fromkeys(("pml", "lip", "ldp", "srlip", "srlip-paper", "mi-funnel"), "funnel"),

@@ -10,9 +10,9 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
-from sfumato.designers.aiming import CLOSED, seconds_of
 from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
+from sfumato.designers.worth import CLOSED, seconds_of
 from sfumato.errors import InputError, SfumatoError
 from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table

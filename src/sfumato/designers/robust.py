@@ -12,8 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats, given_up
 from sfumato.designers import base
 from sfumato.designers.base import ENDED, LARGEST, SEARCH, Details, Draft, Task, listed_rows, silent
-from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.splitting import ir
+from sfumato.designers.closed_forms import grr, ir, srr
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table

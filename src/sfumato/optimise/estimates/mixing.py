@@ -44,9 +44,9 @@ def best_mixture(
 ) -> Mixed:
     """The optimal weights of unit rows V[y, i]; Σ θ v = 1 holds to `settled` at the end.
 
-    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ; the Hessian of tr(C J⁻¹) is
-    2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is convex. Coordinates that are not
-    `seen` have no mass: they are part of Σ θ v = 1, but nothing is estimated there.
+    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ, from which dz is eliminated,
+    then dθ; the Hessian of tr(C J⁻¹) is 2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is
+    convex. Coordinates that are not `seen` have no mass: they are part of Σ θ v = 1, but nothing is estimated there.
     """
     N, W = len(V), V if seen is None else np.ascontiguousarray(V[:, seen])
     theta = np.full(N, 1.0 / N) if start is None else np.maximum(start, 0.01 / N)
@@ -63,35 +63,31 @@ def best_mixture(
         if met and np.abs(dual_gap).max() < math.sqrt(settled) * value:
             break
         hessian = (W @ (2 * J) @ W.T) * (pulled @ W.T)
-        moved = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
-        if moved is None:
+        ridge, towards = DUST * float(np.trace(hessian)) / N, max(SHRINK * mu, 1e-16) / theta - z
+        diagonal(hessian)[:] += z / theta
+        solved = _solved(hessian, ridge, np.column_stack([towards - dual_gap, V]))
+        if solved is None:
             break
-        theta, lam, z = moved
+        schur = V.T @ solved[:, 1:]
+        diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
+        dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
+        dt = solved[:, 0] - solved[:, 1:] @ dl
+        dz = towards - z / theta * dt
+        step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
+        theta, lam, z = theta + step * dt, lam + step * dl, z + step * dz
         J = inverse((W.T * theta) @ W)
     return Mixed(theta, float((cost * J).sum()) * scale, lam * scale, J @ cost @ J * scale)
 
 
-def _moved(
-    V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
-) -> tuple[Floats, Floats, Floats] | None:
-    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ. LAPACK is
-    called by name: for a hundred rows checks around it take as long as it does."""
-    ridge, ends = DUST * float(np.trace(hessian)) / len(V), np.column_stack([mu / theta - z - dual_gap, V])
-    diagonal(hessian)[:] += z / theta
-    for greater in (1.0, 1e3, 1e6):  # rows may be alike
+def _solved(hessian: Floats, ridge: float, ends: Floats) -> Floats | None:
+    """H⁻¹ends; rows may be alike, so that a ridge is raised until H has a factor. LAPACK is called by name: for a
+    hundred rows checks around it take as long as it does."""
+    for greater in (1.0, 1e3, 1e6):
         diagonal(hessian)[:] += greater * ridge
         _, solved, failed = dposv(hessian.T, ends, lower=1)
         if not failed:
-            break
-    else:
-        return None
-    schur = V.T @ solved[:, 1:]
-    diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
-    dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
-    dt = solved[:, 0] - solved[:, 1:] @ dl
-    dz = mu / theta - z - z / theta * dt
-    step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
-    return theta + step * dt, lam + step * dl, z + step * dz
+            return np.asarray(solved)
+    return None
 
 
 # --- the best mixture of a pool, its duals as prices, its slopes for moves --------------------------------------------
