@@ -170,10 +170,13 @@ class Draft:
         return replace(self, notes=(*self.notes, note))
 
     def mechanism(self, task: Task) -> Mechanism:
-        """The floats with the labels of a task."""
+        """The floats with the labels of a task, and where design data come from as far as they tell: noise says it, and
+        even weights of labels come from nobody."""
         joint = task.joint
+        public = joint.n is None and joint.counts is None and not np.ptp(joint.p)
+        source = "noisy" if joint.noise and joint.counts is not None else "public" if public else "unstated"
         return Mechanism(self.law, joint.secret, joint.useful, task.reads, self.method, joint=joint,
-                         answers=self.answers, source=_source(joint))
+                         answers=self.answers, source=source)
 
     def least(self, task: Task) -> float:
         """The proved least I(input; Y) of the floats over the task's set."""
@@ -200,13 +203,6 @@ def listed_rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
         if rows is not None:
             out.append(np.asarray(rows[rows.sum(1) > 0], float))
     return out
-
-
-def _source(joint: Joint) -> str:
-    """Where design data come from, as far as they tell: noise says it, and even weights of labels come from nobody."""
-    if joint.noise is not None and joint.counts is not None:
-        return "noisy"
-    return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
 
 
 def _informed(mechanism: Mechanism, joint: Joint) -> tuple[Information | None, tuple[str, ...]]:

@@ -76,13 +76,6 @@ class Goal:
         rows = law.matrix()
         return math.inf if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
-    def slope(self, J: Floats) -> Floats:
-        """M = J⁻¹CJ⁻¹ over all coordinates, of any information matrix J over them."""
-        seen, out = np.ix_(self.seen, self.seen), np.zeros_like(J)
-        known = inverse(J[seen])
-        out[seen] = known @ self.cost @ known
-        return out
-
 
 def inverse(J: Floats) -> Floats:
     """J⁻¹; a trace of ridge keeps J invertible while rows are few."""

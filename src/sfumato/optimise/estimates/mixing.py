@@ -192,11 +192,13 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     """A proved lower bound of the error of every private design; 0 where the time does not suffice for one."""
     law, error = found.rows @ aim.coordinates.p, aim.of_rows(found.rows)
     unit = found.rows[law > 0] / law[law > 0, None]
-    J = (unit.T * law[law > 0]) @ unit
-    values = np.linalg.eigvalsh(J[np.ix_(aim.seen, aim.seen)])
+    seen, slope = np.ix_(aim.seen, aim.seen), np.zeros((unit.shape[1], unit.shape[1]))
+    J = ((unit.T * law[law > 0]) @ unit)[seen]
+    values = np.linalg.eigvalsh(J)
     if values[0] <= DUST * values[-1] or not error > 0:
         return 0.0
-    slope, prices = aim.slope(J) / error, found.master.prices / error
+    slope[seen] = inverse(J) @ aim.cost @ inverse(J) / error
+    prices = found.master.prices / error
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets, wider.compared = found.cone.coordinates, found.cone.secrets, found.cone.compared
     start = float(prices.sum()) - aim.own / error
