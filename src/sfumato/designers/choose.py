@@ -308,7 +308,7 @@ def designs(
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         check_confidence(None if notion == "ldp" else within)
         if (drafts := _sharing(tasks, method, options)) is not None:
-            return _bounded(list(_settled(tasks, drafts)))
+            return _settled(tasks, drafts)
     if shared and "working" not in options_of(method):  # nothing is shared: `design` has no limit
         options.pop("working", None)
     return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
@@ -335,17 +335,23 @@ def _along(method: str, tasks: Sequence[Task], options: Options) -> Iterator[Dra
     return make(tasks, **options)
 
 
-def _settled(tasks: Sequence[Task], drafts: Iterator[Draft]) -> Iterator[Design]:
-    """Each draft sealed; where the mechanism of a smaller ε does better, that one under this promise."""
-    below: tuple[Design, Draft] | None = None
-    started = time.perf_counter()
+def _settled(tasks: Sequence[Task], drafts: Iterator[Draft]) -> tuple[Design, ...]:
+    """Each draft sealed; where the mechanism of a smaller ε does better, that one under this promise. What no mechanism
+    at a larger ε exceeds, none at a smaller one does; errors relative to others do not compare."""
+    made, laws, started = list[Design](), list[Draft](), time.perf_counter()
     for task, draft in zip(tasks, drafts, strict=True):
-        made = _ended(task, draft, started)
-        if below is not None and _worth(draft, below[0]) > _worth(draft, made):
-            draft = replace(draft, law=below[1].law, method=below[1].method, task=None)
-            made = _ended(task, draft, started)
-        below, started = (made, draft), time.perf_counter()
-        yield made
+        one = _ended(task, draft, started)
+        if made and _worth(draft, made[-1]) > _worth(draft, one):
+            draft = replace(draft, law=laws[-1].law, method=laws[-1].method, task=None)
+            one = _ended(task, draft, started)
+        made.append(one)
+        laws.append(draft)
+        started = time.perf_counter()
+    for i in reversed(range(len(made) - 1)):
+        if made[i].unit == made[i + 1].unit != RELATIVE:
+            pick = min if made[i].unit == "nats" else max
+            made[i] = replace(made[i], bound=pick(made[i].bound, made[i + 1].bound))
+    return tuple(made)
 
 
 def _worth(draft: Draft, design: Design) -> float:
@@ -353,15 +359,6 @@ def _worth(draft: Draft, design: Design) -> float:
     if draft.score is not None:
         return -draft.score(design.mechanism)
     return design.information.both if design.information else -math.inf
-
-
-def _bounded(made: list[Design]) -> tuple[Design, ...]:
-    """What no mechanism at a larger ε exceeds, none at a smaller one does; errors relative to others do not compare."""
-    for i in reversed(range(len(made) - 1)):
-        if made[i].unit == made[i + 1].unit != RELATIVE:
-            pick = min if made[i].unit == "nats" else max
-            made[i] = replace(made[i], bound=pick(made[i].bound, made[i + 1].bound))
-    return tuple(made)
 
 
 # --- methods of others, registered while a programme runs -------------------------------------------------------------
