@@ -88,8 +88,6 @@ def subsets(task: Task) -> float:
 
 def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
     """An upper bound of Σ_u (R₁ − E·R₂)₊ over F; exact for one distribution and for any."""
-    if isinstance(within, Anything):
-        return 1.0
     low, high = within.spikes()
     each = float(np.maximum(high[s1] - E * low[s2], 0).sum())
     if not isinstance(within, ChiSquareBall) or low.shape[1] > SUBSETS:  # proofs list no more
