@@ -195,14 +195,10 @@ def silent(task: Task, method: str, bound: float | None = None) -> Draft:
 
 def listed_rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
     """Rows of laws for the inputs of this table, as far as they are listed."""
-    inputs, out = task.joint.useful.size * task.rows, []
-    for law in laws:
-        rows = law.matrix()
-        if rows is not None and rows.shape[1] != inputs:
-            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
-        if rows is not None:
-            out.append(np.asarray(rows[rows.sum(1) > 0], float))
-    return out
+    inputs, listed = task.joint.useful.size * task.rows, [x for law in laws if (x := law.matrix()) is not None]
+    if strange := [x.shape[1] for x in listed if x.shape[1] != inputs]:
+        raise InputError(f"a start has {strange[0]} inputs, this table {inputs}; give designs of this table.")
+    return [np.asarray(rows[rows.sum(1) > 0], float) for rows in listed]
 
 
 def _informed(mechanism: Mechanism, joint: Joint) -> tuple[Information | None, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -197,12 +198,11 @@ class Estimated:
 
 def _sealable(task: Task, law: Law, reads: str) -> bool:
     """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
-    joint, claim = task.joint, replace(task, reads=reads).claim
-    try:
-        seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
-    except SfumatoError:
-        return False
-    return True
+    asked = replace(task, reads=reads)
+    with contextlib.suppress(SfumatoError):
+        seal(Draft(law, "precise").mechanism(asked), asked.claim)
+        return True
+    return False
 
 
 def _blocks(task: Task, order: int) -> Draft:

@@ -231,11 +231,10 @@ class _Boxes:
         if not len(self.curve):
             return self._bounded(self.curve, self.curve)[0]
         units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
-        ends: list[float] = []
-        for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):
-            ends.append(self._solved(side, CUT_ROUNDS)[0] + REPAIRED)
-            if not np.isfinite(ends[-1]):
-                return np.inf
+        sides = np.stack([-units, units], 1).reshape(2 * len(units), -1)
+        ends = [self._solved(side, CUT_ROUNDS)[0] + REPAIRED for side in sides]
+        if not np.isfinite(ends).all():
+            return np.inf
         low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]
         heap: list[tuple[float, int, Floats, Floats, Floats]] = []
         boxes, above, number = [(low, high)], -np.inf, count()
