@@ -354,7 +354,7 @@ def test_a_wish_that_nobody_knows_is_named():
 
 def test_the_aim_of_python_is_that_of_the_command_line(people, tmp_path, monkeypatch):
     aims = []
-    monkeypatch.setattr(choose, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
+    monkeypatch.setattr(choose, "aimed", lambda task, aim, given: aims.append(aim) or srr(task))
     csv.write_csv(people, tmp_path / "people.csv")
 
     sf.design(sf.ChiSquareBall(sf.tabulate(people, "health", "town")), 1.0)

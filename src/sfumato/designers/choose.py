@@ -219,14 +219,17 @@ def _draft(method: str, task: Task, options: Options) -> Draft:
 
 
 def _auto(task: Task, options: Options) -> Draft:
-    """The nearest release where options speak of nearness, and what is aimed at otherwise: the least expected error, of
-    all that is found or of the closed forms, or the most bits."""
+    """The nearest release where options speak of nearness, and what is aimed at otherwise."""
     _check_options("auto", options, options_of("auto"))
     if near := [f"{name}=" for name in _NEARNESS if options.get(name) is not None]:
         draft = _draft("distortion", task, {k: v for k, v in options.items() if k != "aim"})
         return draft.with_note(f"auto took distortion: it is the method that {', '.join(near)} are for")
     given = {k: v for k, v in options.items() if k not in _NEARNESS}
-    aim = given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM)
+    return aimed(task, given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM), given)
+
+
+def aimed(task: Task, aim: str, given: Options) -> Draft:
+    """The draft for an aim: the least expected error, of all that is found or of the closed forms, or the most bits."""
     if aim not in AIMS:
         raise unknown("an aim", aim, AIMS)
     if aim in ("estimates", "either") and searched(task):
