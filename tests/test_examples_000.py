@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.designers.base import Task
-from sfumato.designers.splitting import total_variation
+from sfumato.designers.closed_forms import total_variation
 
 ESTIMATE = sf.Joint.from_counts([[7, 10], [26, 57]])
 TRUTH = sf.Joint.from_probabilities([[0.1, 0.1], [0.2, 0.6]])
@@ -85,7 +85,7 @@ def test_table_2_independent_reporting_by_the_tighter_rule(shape, expected):
         counts = rng.multinomial(32_561, rng.dirichlet(np.full(shape[0] * shape[1], 0.5))).reshape(shape)
         joint = sf.Joint.from_counts(counts)
         task = Task(sf.ChiSquareBall(joint, confidence=0.9), 1.5)
-        from sfumato.designers.splitting import ir
+        from sfumato.designers.closed_forms import ir
 
         nmi.append(ir(task).value(task) / joint.entropy)
     spread = np.std(nmi, ddof=1) / math.sqrt(len(nmi))

@@ -317,7 +317,7 @@ def test_levels_elsewhere_are_the_same_whenever_they_are_read():
 
 
 def test_the_split_of_ir_is_the_best_of_a_fine_list():
-    from sfumato.designers.splitting import best_split, kept, response, strength_rule
+    from sfumato.designers.closed_forms import best_split, kept, response, strength_rule
     from sfumato.mechanism import Mechanism
 
     joint = sf.Joint.from_counts([[30, 5, 9], [4, 40, 2], [11, 3, 25]])

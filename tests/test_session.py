@@ -26,8 +26,8 @@ from sfumato.alphabet import find_column
 from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import choose
-from sfumato.designers.aiming import AIM, AIMS
 from sfumato.designers.closed_forms import srr
+from sfumato.designers.worth import AIM, AIMS
 from sfumato.drawing.randomness import Lane
 from sfumato.errors import At, FileFormatError, OutputError, UnknownName, option, spelled
 from sfumato.mechanism.file import record_of
@@ -354,7 +354,7 @@ def test_a_wish_that_nobody_knows_is_named():
 
 def test_the_aim_of_python_is_that_of_the_command_line(people, tmp_path, monkeypatch):
     aims = []
-    monkeypatch.setattr(choose, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
+    monkeypatch.setattr(choose, "aimed", lambda task, aim, given: aims.append(aim) or srr(task))
     csv.write_csv(people, tmp_path / "people.csv")
 
     sf.design(sf.ChiSquareBall(sf.tabulate(people, "health", "town")), 1.0)

@@ -25,8 +25,8 @@ import sfumato as sf
 from sfumato.cli import cli
 from sfumato.cli.release import _using as wishes_of_command
 from sfumato.cli.release import release as release_command
-from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
+from sfumato.designers.worth import Closed
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
 from sfumato.studio import door, server

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from sfumato.errors import InputError, designed_epsilon, is_number
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Constant, Law, Mechanism
-from sfumato.optimise.budget import Budget
 from sfumato.privacy import Information, LeastInformation, ceiling, information, least_information
 from sfumato.tolerances import SLIP
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
@@ -129,9 +128,11 @@ class Task:
         return Claim(self.notion, self.epsilon, None if self.notion == "ldp" else self.within, also=also)
 
     @property
-    def anywhere(self) -> Task | None:
-        """The second promise as a task of its own."""
-        return None if self.at_most is None else Task(Anything(self.joint), self.at_most, "rldp", self.reads)
+    def promises(self) -> tuple[Task, ...]:
+        """The promise, and the second one as a task of its own."""
+        if self.at_most is None:
+            return (self,)
+        return replace(self, at_most=None), Task(Anything(self.joint), self.at_most, "rldp", self.reads)
 
     @property
     def rows(self) -> int:
@@ -169,10 +170,13 @@ class Draft:
         return replace(self, notes=(*self.notes, note))
 
     def mechanism(self, task: Task) -> Mechanism:
-        """The floats with the labels of a task."""
+        """The floats with the labels of a task, and where design data come from as far as they tell: noise says it, and
+        even weights of labels come from nobody."""
         joint = task.joint
+        public = joint.n is None and joint.counts is None and not np.ptp(joint.p)
+        source = "noisy" if joint.noise and joint.counts is not None else "public" if public else "unstated"
         return Mechanism(self.law, joint.secret, joint.useful, task.reads, self.method, joint=joint,
-                         answers=self.answers, source=_source(joint))
+                         answers=self.answers, source=source)
 
     def least(self, task: Task) -> float:
         """The proved least I(input; Y) of the floats over the task's set."""
@@ -191,21 +195,10 @@ def silent(task: Task, method: str, bound: float | None = None) -> Draft:
 
 def listed_rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
     """Rows of laws for the inputs of this table, as far as they are listed."""
-    inputs, out = task.joint.useful.size * task.rows, []
-    for law in laws:
-        rows = law.matrix()
-        if rows is not None and rows.shape[1] != inputs:
-            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
-        if rows is not None:
-            out.append(np.asarray(rows[rows.sum(1) > 0], float))
-    return out
-
-
-def _source(joint: Joint) -> str:
-    """Where design data come from, as far as they tell: noise says it, and even weights of labels come from nobody."""
-    if joint.noise is not None and joint.counts is not None:
-        return "noisy"
-    return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
+    inputs, listed = task.joint.useful.size * task.rows, [x for law in laws if (x := law.matrix()) is not None]
+    if strange := [x.shape[1] for x in listed if x.shape[1] != inputs]:
+        raise InputError(f"a start has {strange[0]} inputs, this table {inputs}; give designs of this table.")
+    return [np.asarray(rows[rows.sum(1) > 0], float) for rows in listed]
 
 
 def _informed(mechanism: Mechanism, joint: Joint) -> tuple[Information | None, tuple[str, ...]]:
@@ -235,24 +228,9 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     return Design(sealed, proof, value, bound, ceiling, told, (*draft.notes, *untold), took, draft.details, draft.unit)
 
 
-# --- designs at increasing ε, each begun with what its neighbour found ------------------------------------------------
-
-
 FIRST_OF_CURVE, NEXT_OF_CURVE = 0.75, 0.25  # of the time of a design alone, for the first and for each of the others
-Known = TypeVar("Known")
 
 
 def curve_seconds(points: int, seconds: float) -> float:
-    """Of work for a whole curve, where a design alone takes so many."""
+    """Of work for designs at increasing ε, where one alone takes so many."""
     return (FIRST_OF_CURVE + NEXT_OF_CURVE * (points - 1)) * seconds
-
-
-def along(
-    tasks: Sequence[Task], one: Callable[[Task, Budget, Known | None], tuple[Draft, Known | None]], seconds: float
-) -> Iterator[Draft]:
-    """Drafts at increasing ε, each with what the one before found and left of its time; `seconds`: of one alone."""
-    whole, known = Budget.of_work(curve_seconds(len(tasks), seconds)), None
-    for i, task in enumerate(tasks):
-        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, FIRST_OF_CURVE * seconds)
-        draft, known = one(task, budget, known)
-        yield draft

@@ -9,23 +9,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from sfumato.certification.proving import check_confidence
 from sfumato.decimals import percent, with_unit
-from sfumato.designers.aiming import AIM, aimed, noted, searched
-from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished
+from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished, silent
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
+from sfumato.designers.worth import AIM, AIMS, best_closed, noted, searched, seconds_of
 from sfumato.errors import LIMIT_OF_TIME, ClaimError, InputError, designed_epsilon, is_number, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
-from sfumato.mechanism import Constant, Mechanism
+from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 from sfumato.uncertainty.sets import is_set
 
 _HOMES = {
-    **dict.fromkeys(("grr", "sue", "oue", "srr", "cr"), "closed_forms"), "ir": "splitting",
+    **dict.fromkeys(("grr", "sue", "oue", "srr", "ir", "cr"), "closed_forms"),
     "polyopt": "robust", "ballopt": "robust", "nr": "robust", "precise": "precise",
     "leakage": "distortion", "distortion": "distortion", "hamming": "least",
     **dict.fromkeys(("pml", "lip", "ldp", "srlip", "srlip-paper", "mi-funnel"), "funnel"),
@@ -34,7 +34,6 @@ _HOMES = {
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
 # The notion that a funnel method implies; all of them read the useful variable alone.
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
-_QUICK = ("ballopt", "polyopt")  # searches that can be short
 _FOUND = ("ballopt", "polyopt", "nr", "precise", "pml", "lip", "ldp")  # whose laws are searched for in floats
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
@@ -100,17 +99,15 @@ def _ended(task: Task, draft: Draft, started: float) -> Design:
     Laws of others, and those that are asked for by name, are refused where they cannot be proved."""
     try:
         return finished(task, draft, started)
-    except ClaimError as error:
+    except ClaimError:
         if draft.method not in _FOUND or draft.claim is not None:
             raise
-        refused = error
-    own = replace(task if draft.task is None else draft.task, notion="rldp")  # which implies the others
-    blind = Draft(Constant(own.rows, own.joint.useful.size), "silence")
-    for other in (designer("grr")(own), blind):
-        note = f"nothing could be proved of the law found: {other.method} is taken"
-        with contextlib.suppress(ClaimError):
-            return finished(task, replace(draft, law=other.law, fine=False).with_note(note), started)
-    raise refused  # of no law: the claim itself is
+        own = replace(task if draft.task is None else draft.task, notion="rldp")  # which implies the others
+        for other in (designer("grr")(own), silent(own, "silence")):
+            note = f"nothing could be proved of the law found: {other.method} is taken"
+            with contextlib.suppress(ClaimError):
+                return finished(task, replace(draft, law=other.law, fine=False).with_note(note), started)
+        raise  # of no law: the claim itself is
 
 
 def _implied(method: str, notion: str, reads: str, recoverable: bool, options: Options) -> tuple[str, str, str]:
@@ -134,14 +131,12 @@ def _planned(
     within: UncertaintySet, epsilon: float, releases: int | None, budget: float | None, at_most: float | None
 ) -> float:
     """The cap of each of several releases that together stay within a budget for any distribution."""
-    if releases is None or not is_number(budget) or at_most is not None:
+    if releases is None or budget is None or not is_number(budget) or at_most is not None:
         raise InputError("planned repetition takes releases= and budget=, a number of nats, together, and no at_most=, "
                          "which they give.")
-    assert budget is not None
     if isinstance(releases, bool) or not isinstance(releases, int) or releases < 1:
         raise InputError(f"releases must be a whole number, 1 or more, got {releases!r}.")
-    noise = within.joint.noise
-    spent = 0.0 if noise is None else noise.epsilon
+    spent = 0.0 if within.joint.noise is None else within.joint.noise.epsilon
     each = (budget - spent) / releases
     if not each >= epsilon:
         beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
@@ -181,10 +176,7 @@ def options_of(method: str) -> tuple[str, ...]:
 
 def designer(method: str) -> Designer:
     """The function behind the name of a method."""
-    if method in REGISTERED:
-        return REGISTERED[method]
-    found: Designer = getattr(home_of(method), method.replace("-", "_"))
-    return found
+    return REGISTERED.get(method) or cast(Designer, getattr(home_of(method), method.replace("-", "_")))
 
 
 def home_of(method: str) -> ModuleType:
@@ -199,11 +191,9 @@ def most_kept(
     calibrated to the promise. Those that search do so by work, not by time: the same on every machine."""
     task, found = Task(within, epsilon, notion, reads), []
     for name in names:
-        try:
-            draft = designer(name)(task, **({"quick": True} if name in _QUICK else {}))
-        except InputError:
-            continue
-        found.append((draft.mechanism(task), draft.value(task)))
+        with contextlib.suppress(InputError):
+            draft = designer(name)(task, **({"quick": True} if "quick" in options_of(name) else {}))
+            found.append((draft.mechanism(task), draft.value(task)))
     return max((x for x in found if x[1] == x[1]), key=lambda x: x[1], default=None)
 
 
@@ -231,13 +221,24 @@ def _draft(method: str, task: Task, options: Options) -> Draft:
 def _auto(task: Task, options: Options) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
     _check_options("auto", options, options_of("auto"))
-    near = [f"{name}=" for name in _NEARNESS if options.get(name) is not None]
-    if not near:
-        given = {k: v for k, v in options.items() if k not in _NEARNESS}
-        aim = given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM)
-        return aimed(task, aim, lambda: most_informative(task, **given), given.get("time_limit"))
-    draft = _draft("distortion", task, {k: v for k, v in options.items() if k != "aim"})
-    return draft.with_note(f"auto took distortion: it is the method that {', '.join(near)} are for")
+    if near := [f"{name}=" for name in _NEARNESS if options.get(name) is not None]:
+        draft = _draft("distortion", task, {k: v for k, v in options.items() if k != "aim"})
+        return draft.with_note(f"auto took distortion: it is the method that {', '.join(near)} are for")
+    given = {k: v for k, v in options.items() if k not in _NEARNESS}
+    return aimed(task, given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM), given)
+
+
+def aimed(task: Task, aim: str, given: Options) -> Draft:
+    """The draft for an aim: the least expected error, of all that is found or of the closed forms, or the most bits."""
+    if aim not in AIMS:
+        raise unknown("an aim", aim, AIMS)
+    if aim in ("estimates", "either") and searched(task):
+        limits = {"time_limit": given.get("time_limit"), "working": seconds_of(task)}
+        return noted(designer("precise")(task, target="each", **limits))
+    if aim == "information":
+        return most_informative(task, **given)
+    blind = "nothing can be estimated from any closed form here, so that auto kept the most bits instead"
+    return best_closed(task) or most_informative(task, **given).with_note(blind)
 
 
 def most_informative(
@@ -249,30 +250,29 @@ def most_informative(
     robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.
     """
     limit, best_of = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}, optimum(task)
-    tried = [_draft(name, task, {}) for name in _CLOSED[task.reads]]
+    tried = [designer(name)(task) for name in _CLOSED[task.reads]]
     if best_of is not None:
         tried.append(_draft(best_of, task, limit) if optimised is None else optimised)
-    if robust_utility:
         ball = best_of == "ballopt" and task.reads == "both" and isinstance(task.within, (ChiSquareBall, RenyiBall))
-        tried += [_draft("polyopt", task, limit)] if ball else []
-    why = _why(task, best_of) + (" at every distribution in the set" if robust_utility else "")
+        tried += [_draft("polyopt", task, limit)] if robust_utility and ball else []
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     proved = min((x.bound for x in tried if x.bound is not None), default=None)  # by whichever, for all
     best = replace(tried[values.index(max(values))], bound=proved)
     whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
     shares = [percent(v / whole if whole else 0.0, 1) for v in values]
     listed = ", ".join(f"{x.method} {share}" for x, share in zip(tried, shares, strict=True))
-    return best.with_note(f"auto took {best.method}: {why} (of a record: {listed})")
+    why = " at every distribution in the set" if robust_utility else ""
+    return best.with_note(f"auto took {best.method}: it keeps most of the closed forms{_beside(task, best_of)}{why} "
+                          f"(of a record: {listed})")
 
 
-def _why(task: Task, best_of: str | None) -> str:
-    """Which drafts were compared, and why no others."""
+def _beside(task: Task, best_of: str | None) -> str:
+    """What else was compared, or why nothing was."""
     if best_of is not None:
-        return f"it keeps most of the closed forms and {best_of}"
-    many = f"{task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises"
-    limit = many if task.joint.p.size > OPTIMISED_CELLS else f"auto optimises up to ε = {LARGEST:g}"
-    beyond = task.joint.p.size > OPTIMISED_CELLS or task.epsilon > LARGEST
-    return "it keeps most of the closed forms" + (f" ({limit})" if beyond else "")
+        return f" and {best_of}"
+    if task.joint.p.size > OPTIMISED_CELLS:
+        return f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
+    return f" (auto optimises up to ε = {LARGEST:g})" if task.epsilon > LARGEST else ""
 
 
 def optimum(task: Task) -> str | None:
@@ -304,15 +304,15 @@ def designs(
         raise InputError("give at least one ε")
     if method == "auto":
         _check_options(method, options, (*options_of(method), "working"))
-    if "time_limit" in options and method in (*SHARING, "auto"):
+    shared, within = method in (*SHARING, "auto"), as_set(within)
+    if "time_limit" in options and shared:
         raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
-    within = as_set(within)
     if listed[0] > 0 and (at_most is None or at_most > listed[-1]):  # elsewhere one of the levels has no search
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         check_confidence(None if notion == "ldp" else within)
         if (drafts := _sharing(tasks, method, options)) is not None:
-            return _bounded(list(_settled(tasks, drafts)))
-    if method in (*SHARING, "auto") and "working" not in options_of(method):  # nothing is shared: `design` has no limit
+            return _settled(tasks, drafts)
+    if shared and "working" not in options_of(method):  # nothing is shared: `design` has no limit
         options.pop("working", None)
     return tuple(design(within, x, method, notion=notion, reads=reads, at_most=at_most, **options) for x in listed)
 
@@ -338,17 +338,23 @@ def _along(method: str, tasks: Sequence[Task], options: Options) -> Iterator[Dra
     return make(tasks, **options)
 
 
-def _settled(tasks: Sequence[Task], drafts: Iterator[Draft]) -> Iterator[Design]:
-    """Each draft sealed; where the mechanism of a smaller ε does better, that one under this promise."""
-    below: tuple[Design, Draft] | None = None
-    started = time.perf_counter()
+def _settled(tasks: Sequence[Task], drafts: Iterator[Draft]) -> tuple[Design, ...]:
+    """Each draft sealed; where the mechanism of a smaller ε does better, that one under this promise. What no mechanism
+    at a larger ε exceeds, none at a smaller one does; errors relative to others do not compare."""
+    made, laws, started = list[Design](), list[Draft](), time.perf_counter()
     for task, draft in zip(tasks, drafts, strict=True):
-        made = _ended(task, draft, started)
-        if below is not None and _worth(draft, below[0]) > _worth(draft, made):
-            draft = replace(draft, law=below[1].law, method=below[1].method, task=None)
-            made = _ended(task, draft, started)
-        below, started = (made, draft), time.perf_counter()
-        yield made
+        one = _ended(task, draft, started)
+        if made and _worth(draft, made[-1]) > _worth(draft, one):
+            draft = replace(draft, law=laws[-1].law, method=laws[-1].method, task=None)
+            one = _ended(task, draft, started)
+        made.append(one)
+        laws.append(draft)
+        started = time.perf_counter()
+    for i in reversed(range(len(made) - 1)):
+        if made[i].unit == made[i + 1].unit != RELATIVE:
+            pick = min if made[i].unit == "nats" else max
+            made[i] = replace(made[i], bound=pick(made[i].bound, made[i + 1].bound))
+    return tuple(made)
 
 
 def _worth(draft: Draft, design: Design) -> float:
@@ -356,15 +362,6 @@ def _worth(draft: Draft, design: Design) -> float:
     if draft.score is not None:
         return -draft.score(design.mechanism)
     return design.information.both if design.information else -math.inf
-
-
-def _bounded(made: list[Design]) -> tuple[Design, ...]:
-    """What no mechanism at a larger ε exceeds, none at a smaller one does; errors relative to others do not compare."""
-    for i in reversed(range(len(made) - 1)):
-        if made[i].unit == made[i + 1].unit != RELATIVE:
-            pick = min if made[i].unit == "nats" else max
-            made[i] = replace(made[i], bound=pick(made[i].bound, made[i + 1].bound))
-    return tuple(made)
 
 
 # --- methods of others, registered while a programme runs -------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Closed forms: GRR, SRR, SUE, OUE and CR, calibrated without a search, and made recoverable.
+"""Closed forms: GRR, SRR, IR, SUE, OUE and CR, calibrated without a search, and made recoverable.
 
 How much each may tell is the greatest parameter for which the notion holds. All of them have rows of the form
 1 + t·(mass of some inputs), so a ratio stays within E = e^ε as long as t·(mass given s₁ − E·mass given s₂) ≤ E − 1: t
@@ -8,7 +8,10 @@ is a minimum of (E − 1) over positive differences, without root finding.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +20,12 @@ from sfumato.alphabet import Floats
 from sfumato.decimals import percent, share_at_most
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError, is_number
+from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
+from sfumato.optimise.arrays import xlogx
 from sfumato.tolerances import LEAST, SUBSETS
 from sfumato.tolerances import LISTED as MATRIX_CELLS
-from sfumato.uncertainty import Anything, ChiSquareBall
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
 from sfumato.uncertainty.sets import UncertaintySet, greatest_gap
 
 # --- how much each may tell -------------------------------------------------------------------------------------------
@@ -59,11 +64,8 @@ def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
 
     (c + t·p(u|s)) / (c + t·p(u)) ≤ E and its inverse, for every s and u.
     """
-    q, p, rise = task.joint.useful_given_secret, task.joint.p_useful, math.exp(task.epsilon)
-    secrets = task.within.possible
-    c = np.broadcast_to(offset, q.shape)[secrets]
-    above = least_quotient(c * (rise - 1), q[secrets] - rise * p)
-    return min(above, least_quotient(c * (1 - 1 / rise), p / rise - q[secrets]))
+    q, p, E = task.joint.useful_given_secret[task.within.possible], task.joint.p_useful, math.exp(task.epsilon)
+    return least_quotient(math.expm1(task.epsilon) * np.asarray(offset), np.maximum(q - E * p, p - E * q))
 
 
 def subsets(task: Task) -> float:
@@ -72,25 +74,20 @@ def subsets(task: Task) -> float:
     Sets gather mass: max_H P(H|s₁) − E·P(H|s₂) = Σ_x (p(x|s₁) − E·p(x|s₂))₊. A mechanism that reads the secret has
     sets with all of s₁ and none of s₂, so t = E − 1 as for LDP.
     """
-    if task.anywhere is not None:
-        return min(subsets(replace(task, at_most=None)), subsets(task.anywhere))
-    E, rise = math.exp(task.epsilon), math.expm1(task.epsilon)
-    secrets = task.within.possible
+    if len(task.promises) > 1:
+        return min(map(subsets, task.promises))
+    E, rise, secrets = math.exp(task.epsilon), math.expm1(task.epsilon), task.within.possible
     if task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
     if task.notion == "lip":
         q = given_secrets(task)
         p = task.joint.p_secret @ q
-        above, below = (np.maximum(x, 0).sum(1) for x in (q[secrets] - E * p, p / E - q[secrets]))
-        return min(least_quotient(rise, above), least_quotient(1 - 1 / E, below))
-    gathered = [_gathered(task.within, s1, s2, E) for s1 in secrets for s2 in secrets if s1 != s2]
-    return least_quotient(rise, gathered) if gathered else math.inf
+        return least_quotient(rise, [np.maximum(x, 0).sum(1) for x in (q[secrets] - E * p, p - E * q[secrets])])
+    return least_quotient(rise, [_gathered(task.within, *pair, E) for pair in permutations(secrets, 2)])
 
 
 def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
     """An upper bound of Σ_u (R₁ − E·R₂)₊ over F; exact for one distribution and for any."""
-    if isinstance(within, Anything):
-        return 1.0
     low, high = within.spikes()
     each = float(np.maximum(high[s1] - E * low[s2], 0).sum())
     if not isinstance(within, ChiSquareBall) or low.shape[1] > SUBSETS:  # proofs list no more
@@ -119,13 +116,11 @@ def grr_response(rows: int, useful: int, t: float) -> Law:
 
 
 def strength(task: Task) -> float:
-    """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too.
+    """t = e^α − 1 for one promise.
 
     Where the secret is read only the secret of x₀ moves, so that t·max P(u|s) ≤ E − 1 over F; at P̂ its P(y|s) is
     compared with P(y), and P(y) with that of the other secrets.
     """
-    if task.anywhere is not None:
-        return min(strength(replace(task, at_most=None)), strength(task.anywhere))
     rise, secrets = math.expm1(task.epsilon), task.within.possible
     if task.notion == "ldp":
         return rise if task.rows * task.joint.useful.size > 1 else math.inf
@@ -141,7 +136,7 @@ def strength(task: Task) -> float:
 
 def grr(task: Task) -> Draft:
     """Generalised randomised response over what the mechanism reads [000, (56)], of the `strength` that is allowed."""
-    t = strength(task)
+    t = min(map(strength, task.promises))
     return Draft(grr_response(task.rows, task.joint.useful.size, t), "grr", details={"strength": math.log1p(t)})
 
 
@@ -187,6 +182,113 @@ def fitted(task: Task) -> float:
     return math.log(max(x, E))
 
 
+# --- independent reporting: randomised response on S and on U side by side, between which ε is split ------------------
+
+
+SPLITS = 65, 17, 9  # the objective is not unimodal in the split [000, (82)]: a grid with both ends, then finer and
+# finer grids around its best point, each an eighth as wide: 2⁻³³ of ε apart at the end
+COARSE_SPLITS = 9, 9, 3  # the same where a table is larger than this:
+SPLITS_AT_ONCE = 200_000  # cells × splits that are evaluated together
+RULES = ("tight", "paper")
+Strength = Callable[[ArrayLike], Floats]  # of a response to U, at some levels
+
+
+def response(rows: int, useful: int, epsilon1: float, t: float) -> Law:
+    """GRR at ε₁ on S and, independently, 1 + t against 1 on U."""
+    e, z = math.exp(epsilon1), math.exp(epsilon1) + rows - 1
+    if math.isinf(t):
+        return Cells(rows, useful, e / z, 0.0, 1 / z, 0.0)
+    hit, miss = (1 + t) / (useful + t), 1 / (useful + t)
+    if epsilon1 == 0 and t == 0:
+        return Constant(rows, useful)
+    return Cells(rows, useful, e / z * hit, e / z * miss, hit / z, miss / z)
+
+
+def total_variation(task: Task) -> float:
+    """d = min{2, 2·max rad_s + max ‖P̂(·|s) − P̂(·|s')‖₁} [000, (62)], with rad_s from the exact range of every set."""
+    within, q = task.within, task.joint.useful_given_secret
+    if isinstance(within, Anything):
+        return 2.0
+    radii = np.zeros(len(q))
+    if isinstance(within, ChiSquareBall):
+        radii = l1_radius(within) if q.shape[1] > 2 else 2 * np.abs(np.stack(within.spikes()) - q).max((0, 2))
+    elif isinstance(within, RenyiBall):
+        radii = within.rad()
+    elif not isinstance(within, Exactly):
+        raise InputError(f"rule='paper' is not defined over a set of kind {within.kind!r}.")
+    apart = max(float(np.abs(q - row).sum(1).max()) for row in q)
+    return min(2.0, float(2 * radii.max()) + apart)
+
+
+def strength_rule(task: Task, rule: str) -> Strength:
+    """ε₂ ↦ t, how strongly U may be reported when ε₂ of the budget is left for it; takes many ε₂ at once.
+
+    For any distribution the level is ε₁ + log(1 + t), so a cap of κ leaves 1 + t ≤ e^{κ − ε₁}.
+    """
+    if task.at_most is not None and task.joint.useful.size > 1:
+        over_the_set, room = strength_rule(replace(task, at_most=None), rule), task.at_most - task.epsilon
+        return lambda epsilon2: np.minimum(over_the_set(epsilon2), np.expm1(room + np.asarray(epsilon2, float)))
+    if rule not in RULES:
+        raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
+    if task.notion == "ldp":
+        return lambda epsilon2: np.expm1(np.asarray(epsilon2, float))
+    if rule == "tight":
+        return partial(single_values, reachable(task))
+    d = total_variation(task)
+    return lambda epsilon2: np.asarray(2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf))
+
+
+def ir(task: Task, *, rule: str = "tight") -> Draft:
+    """Independent reporting: ε₁-LDP response on S and t-strong response on U, ε₁ + ε₂ = ε [000, Thm 5, corrected].
+
+    rule='tight' (default, ours) takes t from max (1 + t·max P(u|s)) / (1 + t·min P(u|s')) = e^{ε₂};
+    rule='paper' takes δ₂ = log(1 + 2(e^{ε₂} − 1)/d). Read from U alone there is nothing to split, and it is GRR on U.
+    """
+    strength = strength_rule(task, rule)
+    rows, useful = task.rows, task.joint.useful.size
+    if task.reads == "useful":
+        law = grr_response(1, useful, float(strength(task.epsilon)))
+        return Draft(law, "ir", details={"rule": rule, "split": task.epsilon})
+    split, _ = best_split(task.joint, task.epsilon, strength)
+    law = response(rows, useful, task.epsilon - split, float(strength(split)))
+    note = "the split of ε between S and U comes from a search; only the ceiling bounds what another split could reach"
+    return Draft(law, "ir", task.ceiling, (note,), {"rule": rule, "split": split})
+
+
+def best_split(joint: Joint, epsilon: float, strength: Strength) -> tuple[float, float]:
+    """The ε₂ with the highest mutual information, and that information."""
+    first, then, turns = SPLITS if joint.p.size <= SPLITS_AT_ONCE else COARSE_SPLITS
+    low, high, points, best = 0.0, epsilon, first, (0.0, -math.inf)
+    for _ in range(turns + 1):
+        splits = np.linspace(low, high, points)
+        found = kept(joint, np.maximum(epsilon - splits, 0.0), strength(splits))
+        i = int(np.argmax(found))
+        best = max(best, (float(splits[i]), float(found[i])), key=lambda pair: pair[1])
+        low, high, points = float(splits[max(i - 1, 0)]), float(splits[min(i + 1, points - 1)]), then
+    return best
+
+
+def kept(joint: Joint, epsilon1: Floats, t: Floats) -> Floats:
+    """I(S, U; Y) of `response` at every pair of ε₁ and t: H(Y) minus the entropies of the two responses.
+
+    P(y) is bilinear in what S and U answer: Σ_x p(x) a(s', s) b(u', u) with a = a₀ + (a₁ − a₀)·1{s' = s}, likewise b.
+    """
+    rows, useful = joint.shape
+    e = np.exp(-epsilon1)
+    own = 1 / (1 + (rows - 1) * e)
+    with np.errstate(invalid="ignore"):
+        match = np.where(np.isinf(t), 1.0, (1 + t) / (useful + t))
+    other, miss = own * e, (1 - match) / max(useful - 1, 1)
+    given = -(xlogx(own) + (rows - 1) * xlogx(other) + xlogx(match) + (useful - 1) * xlogx(miss))
+    ps, pu = joint.p_secret[:, None], joint.p_useful[None, :]
+    step, out = max(1, SPLITS_AT_ONCE // joint.p.size), []
+    for i in range(0, len(t), step):
+        a1, a0, b1, b0 = (x[i : i + step, None, None] for x in (own, other, match, miss))
+        mean = a0 * b0 + (a1 - a0) * b0 * ps + a0 * (b1 - b0) * pu + (a1 - a0) * (b1 - b0) * joint.p
+        out.append(-xlogx(mean).sum((1, 2)))
+    return np.asarray(np.concatenate(out) - given)
+
+
 # --- a noisy bit for every value --------------------------------------------------------------------------------------
 
 
@@ -226,18 +328,17 @@ def cr(task: Task) -> Draft:
     redrawn from P̂(U|s̃) [001, Alg. 1]. The notion's inequality is linear in κ = e^α, so the calibration is closed."""
     if task.reads != "both":
         raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
-    keep = 1 + lip_value(task, task.joint.useful_given_secret.sum(0)) if task.notion == "lip" else _kept(task)
-    if task.anywhere is not None:
-        keep = min(keep, _kept(task.anywhere))
-    strength = math.log(keep) if keep > 0 else -math.inf
-    return Draft(cr_response(task, keep), "cr", details={"strength": strength})
+    keep = min(map(_keeping, task.promises))
+    return Draft(cr_response(task, keep), "cr", details={"strength": math.log(keep) if keep > 0 else -math.inf})
 
 
-def _kept(task: Task) -> float:
+def _keeping(task: Task) -> float:
     """max κ with (c_y − min(κ,1)p₁ + κR₁) ≤ E(c_y − min(κ,1)p₂ + κR₂) for all reachable R₁, R₂ of two secrets; where
     inputs are compared these are 0 and 1, and the secrets may be the same."""
     q, E, inputs = task.joint.useful_given_secret, math.exp(task.epsilon), task.notion == "ldp"
     total, secrets = q.sum(0), np.arange(len(q)) if inputs else task.within.possible
+    if task.notion == "lip":
+        return 1 + lip_value(task, total)
     if len(total if inputs else secrets) < 2:
         return math.inf
     q, (low, high) = q[secrets], (np.zeros(q.shape), np.ones(q.shape)) if inputs else task.within.spikes()
@@ -269,12 +370,12 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     rows, useful = task.rows, task.joint.useful.size
     if 2 * (rows * useful) ** 2 > MATRIX_CELLS:
         raise InputError(f"recoverable designs list a matrix; {rows} × {useful} inputs are too many.")
-    plain = grr_response(rows, useful, strength(task))
-    first, second = draft.law.matrix(), plain.matrix()
+    plain = grr(task)
+    first, second = draft.law.matrix(), plain.law.matrix()
     if first is None or second is None or task.epsilon == 0:
         raise InputError("this design cannot be made recoverable: its outputs are too many to list, or ε is 0.")
     law = Table(np.vstack([(1 - share) * first, share * second]), rows)
-    kept, other = draft.value(task), Draft(plain, "").value(task)
+    kept, other = draft.value(task), plain.value(task)
     cost = share * (kept - other)
     part, price = percent(share, 0), share_at_most(cost / kept if kept > 0 else 0.0, 2)
     note = f"recoverable: {part} of the answers come from grr, at a cost of {price} of what is kept"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
-from sfumato.designers.aiming import CLOSED, seconds_of
 from sfumato.designers.base import ENDED, RELATIVE, Draft, Task, curve_seconds, listed_rows, silent
 from sfumato.designers.closed_forms import grr, srr
+from sfumato.designers.worth import CLOSED, seconds_of
 from sfumato.errors import InputError, SfumatoError
 from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
@@ -24,7 +24,6 @@ from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.mixing import least_error
 from sfumato.optimise.estimates.searching import REACHED, filled, fitting, searched, searched_along
 from sfumato.tolerances import CHANNEL
-from sfumato.uncertainty import UncertaintySet
 
 TABLE_BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SEARCHING = 26.0  # of search, when no time_limit is given
@@ -48,7 +47,7 @@ def precise(
     """
     work = Budget.of_work(patience() * SEARCHING if working is None else working, progress)
     budget = work if time_limit is None else Budget.of(time_limit, progress)
-    return next(Estimated.of([task], target).drafts(budget.less(3 * task.proving), [()]))  # more rows than cells
+    return next(Estimated([task], target).drafts(budget.less(3 * task.proving), [()]))  # more rows than cells
 
 
 def precise_along(
@@ -59,7 +58,7 @@ def precise_along(
 
     bounded=False proves no bound but the error of the untouched table. `starts` are designs for the whole table at the
     same ε, with which a search for another target begins; `once` is as in `Together.run`, in parts of the error."""
-    asked, task = Estimated.of(tasks, target), tasks[0]
+    asked, task = Estimated(tasks, target), tasks[0]
     seconds = (seconds_of(task) if asked.name == "each" else patience() * SEARCHING) if working is None else working
     laws = [x.law for x in starts if x.reads == task.reads]
     known = [[asked.aim.coordinates.taken(x)] for x in listed_rows(task, laws)]
@@ -67,53 +66,30 @@ def precise_along(
     return asked.drafts(budget, known if len(known) == len(tasks) else [()] * len(tasks), bounded, once)
 
 
-@dataclass(frozen=True, eq=False)
+def beside(aim: Goal) -> Goal:
+    """An aim with a little weight on the whole table."""
+    little = TABLE_BESIDE * float(aim.cost.diagonal().mean())
+    return Goal(aim.coordinates, aim.cost + little * scipy.sparse.eye_array(len(aim.p)))
+
+
 class Estimated:
     """What is asked for: a target of a task at increasing ε, over all cells; those that were never counted have a trace
     of mass."""
 
-    tasks: Sequence[Task]
-    target: object
-
-    @classmethod
-    def of(cls, tasks: Sequence[Task], target: object) -> Estimated:
+    def __init__(self, tasks: Sequence[Task], target: object) -> None:
         task = tasks[0]
         if task.notion != "rldp":
             raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
         if len(task.within.possible) < 2:
             raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
-        whole = isinstance(target, str) and target in ("joint", "table")
-        return cls(tasks, "useful" if whole and task.reads == "useful" else target)  # there it is all that is read
-
-    @property
-    def task(self) -> Task:
-        """Any of them, for what all have."""
-        return self.tasks[0]
-
-    @property
-    def name(self) -> str:
-        return self.target if isinstance(self.target, str) else "given"
-
-    @cached_property
-    def within(self) -> UncertaintySet:
-        return filled(self.task.within)
-
-    @cached_property
-    def aim(self) -> Goal:
-        """Of the target; of the whole table where that is each of its parts."""
-        whole = "joint" if self.task.reads == "both" else "useful"
-        return goal(self.within.joint, whole if self.name == "each" else self.target, self.task.reads)
-
-    @property
-    def alone(self) -> Goal:
-        """The useful marginal, from a mechanism that reads nothing else."""
-        return goal(self.within.joint, "useful", "useful")
-
-    @staticmethod
-    def beside(aim: Goal) -> Goal:
-        """An aim with a little weight on the whole table."""
-        little = TABLE_BESIDE * float(aim.cost.diagonal().mean())
-        return Goal(aim.coordinates, aim.cost + little * scipy.sparse.eye_array(len(aim.p)))
+        self.tasks, self.task, self.within = tasks, task, filled(task.within)
+        self.name = target if isinstance(target, str) else "given"
+        if task.reads == "useful" and self.name in ("joint", "table"):
+            self.name = target = "useful"  # it is all that is read
+        if self.name == "each":
+            target = "joint" if task.reads == "both" else "useful"
+        self.aim = goal(self.within.joint, target, task.reads)  # of the whole table where that is each of its parts
+        self.alone = goal(self.within.joint, "useful", "useful")  # from a mechanism that reads nothing else
 
     # --- the search, for one target or for each part of the table -----------------------------------------------------
 
@@ -135,7 +111,7 @@ class Estimated:
         x, epsilons = self.task, [task.epsilon for task in self.tasks]
         provable, least = bounded and len(self.aim.p) <= PROVABLE, self.aim.untouched
         search = budget.part(1 - PROVING) if provable else budget
-        found = searched_along(x.within, epsilons, self.beside(self.aim), x.reads, search, known, x.at_most, once)
+        found = searched_along(x.within, epsilons, beside(self.aim), x.reads, search, known, x.at_most, once)
         for i, (task, one) in enumerate(zip(self.tasks, found, strict=True)):
             proof, proved = budget.part(1.0 if i + 1 == len(found) else STAGE), 0.0
             if provable and one is not None and not proof.over:
@@ -156,7 +132,7 @@ class Estimated:
 
         def sought(aim: Goal, share: float) -> None:
             own, rows = budget.part(share), [*held, *begun]
-            found = searched(task.within, task.epsilon, self.beside(aim), task.reads, own, rows, task.at_most)
+            found = searched(task.within, task.epsilon, beside(aim), task.reads, own, rows, task.at_most)
             held[:0] = [] if found is None else [found.rows]
 
         for i, (name, aim) in enumerate(goals.items()):
@@ -208,8 +184,7 @@ class Estimated:
     ) -> Iterator[tuple[float, Law, str, str]]:
         """(error, law, name, reads) of protocols at the same promise that can be listed, and while somebody waits in
         time, SRR in any case; `useful`: of U alone too."""
-        measured = {"both": aim} if task.reads == "both" else {}
-        for reads, own in (measured | ({"useful": self.alone} if useful else {})).items():
+        for reads, own in ({task.reads: aim} | ({"useful": self.alone} if useful else {})).items():
             asked = replace(task, reads=reads)
             drafts = [make(asked) for make in CLOSED[reads]]
             if reads == "both":
@@ -218,18 +193,16 @@ class Estimated:
             for law, name in ((x.law, x.method) for x in drafts):
                 soon = name == "srr" or budget.firm.fits(INVERTED * inputs**3)
                 if law.kind == "unary" or (law.outputs * inputs <= CHANNEL and soon):
-                    error = own.of_law(law)
-                    yield from [] if math.isnan(error) else [(error, law, name, reads)]
+                    yield own.of_law(law), law, name, reads
 
 
 def _sealable(task: Task, law: Law, reads: str) -> bool:
     """Whether a protocol's promise can be proved: proofs of some closed forms are looser than their calibration."""
-    joint, claim = task.joint, replace(task, reads=reads).claim
-    try:
-        seal(Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint), claim)
-    except SfumatoError:
-        return False
-    return True
+    asked = replace(task, reads=reads)
+    with contextlib.suppress(SfumatoError):
+        seal(Draft(law, "precise").mechanism(asked), asked.claim)
+        return True
+    return False
 
 
 def _blocks(task: Task, order: int) -> Draft:

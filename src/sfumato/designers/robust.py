@@ -12,8 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats, given_up
 from sfumato.designers import base
 from sfumato.designers.base import ENDED, LARGEST, SEARCH, Details, Draft, Task, listed_rows, silent
-from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.splitting import ir
+from sfumato.designers.closed_forms import grr, ir, srr
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
@@ -132,7 +131,16 @@ def ballopt_along(
                 Found.of(x, y).draft(x, "ballopt", z, gap, Budget.of_work((1 - SEARCH) * base.NEXT_OF_CURVE * usual))
                 for x, y, z in zip(tasks, found, closed, strict=True)
             )
-    return base.along(tasks, lambda x, budget, found: _drafted(x, "ballopt", budget, Sought(gap, carried=found)), usual)
+    return _one_by_one(tasks, gap, usual)
+
+
+def _one_by_one(tasks: Sequence[Task], gap: float, seconds: float) -> Iterator[Draft]:
+    """Each begun with what the one before found, and with what it left of its time."""
+    whole, carried = Budget.of_work(base.curve_seconds(len(tasks), seconds)), None
+    for i, task in enumerate(tasks):
+        budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, base.FIRST_OF_CURVE * seconds)
+        draft, carried = _drafted(task, "ballopt", budget, Sought(gap, carried=carried))
+        yield draft
 
 
 def polyopt(

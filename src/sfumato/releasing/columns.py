@@ -19,9 +19,8 @@ from sfumato.alphabet import Alphabet, Column, spelled
 from sfumato.composing import plans
 from sfumato.composing.sharing import TurnLayout
 from sfumato.decimals import capitalised, percent
-from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
-from sfumato.designers.worth import LITTLE, worth_of_one
+from sfumato.designers.worth import LITTLE, Closed, worth_of_one
 from sfumato.errors import InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS

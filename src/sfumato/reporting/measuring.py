@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.decimals import at_most
 from sfumato.designers import Design, Task, design, designs
-from sfumato.designers.aiming import seconds_of
+from sfumato.designers.worth import seconds_of
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimates import foreseen
 from sfumato.estimation.inversion import Inversion, sides

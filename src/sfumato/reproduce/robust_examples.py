@@ -12,8 +12,7 @@ from scipy.special import chdtri
 
 from sfumato.designers import Design, design
 from sfumato.designers.base import Options, Task
-from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.splitting import ir, total_variation
+from sfumato.designers.closed_forms import grr, ir, srr, total_variation
 from sfumato.joint import Joint
 from sfumato.privacy import LDP, RLDP, mutual_information
 from sfumato.reproduce import papers

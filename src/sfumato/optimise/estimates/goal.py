@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -68,7 +66,7 @@ class Goal:
         return max(float((asked[told] / values[told]).sum()) - self.own, 0.0)
 
     def of_law(self, law: Law) -> float:
-        """The error from a law over all cells, or over useful values where these are the coordinates; or NaN.
+        """The error from a law over all cells, or over useful values where these are the coordinates; ∞ if not listed.
 
         Bits of a unary law are counted one by one, as `estimate` does; their covariance is diag(c + p) − ppᵀ with the c
         of `_bits`, because two bits of one answer are independent given the input.
@@ -76,14 +74,7 @@ class Goal:
         if isinstance(law, Unary):
             return float(self.cost.diagonal() @ (_bits(*law.chances, self.p) + self.p) - self.own)
         rows = law.matrix()
-        return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
-
-    def slope(self, J: Floats) -> Floats:
-        """M = J⁻¹CJ⁻¹ over all coordinates, of any information matrix J over them."""
-        seen, out = np.ix_(self.seen, self.seen), np.zeros_like(J)
-        known = inverse(J[seen])
-        out[seen] = known @ self.cost @ known
-        return out
+        return math.inf if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
 
 
 def inverse(J: Floats) -> Floats:
@@ -109,10 +100,17 @@ def goal(joint: Joint, target: object, reads: str = "both") -> Goal:
                 raise InputError(f"the weight of target {name!r} must be a number, zero or more, got {weight!r}.")
         if not any(target.values()):
             raise InputError("a target needs a weight above zero.")
-        return Goal(coordinates, _sum([w * goal(joint, k, reads).cost for k, w in target.items() if w]))
-    if isinstance(target, str):
-        return Goal(coordinates, _mean_square(_named(target, at, joint.shape[1], reads)))
-    return Goal(coordinates, _given(target, at, joint.shape, reads))
+        return Goal(coordinates, sum(w * goal(joint, k, reads).cost for k, w in target.items() if w))
+    if not isinstance(target, str):
+        return Goal(coordinates, _given(target, at, joint.shape, reads))
+    name = "joint" if target == "table" else target
+    if name not in TARGETS:
+        raise unknown("a target", target, (*TARGETS, "each"))
+    if reads == "useful" and name != "useful":
+        raise InputError(f"a mechanism that reads the useful variable alone tells nothing else: target {target!r} "
+                         "needs reads='both'.")
+    U = joint.shape[1]
+    return Goal(coordinates, _mean_square({"joint": at, "useful": at % U, "secret": at // U}[name]))
 
 
 def codes_of(joint: Joint, reads: str) -> dict[str, Ints]:
@@ -135,7 +133,7 @@ def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
     """The mean of the errors, each in units of the best one of its own: C = Σ C_k / (K f*_k)."""
     parts = [goals[name].cost / (len(best) * f) for name, f in best.items() if 0 < f < float("inf")]
     first = next(iter(goals.values()))
-    return Goal(first.coordinates, _sum(parts) if parts else first.cost)
+    return Goal(first.coordinates, sum(parts) if parts else first.cost)
 
 
 def _mean_square(code: Ints) -> scipy.sparse.csr_array:
@@ -143,20 +141,6 @@ def _mean_square(code: Ints) -> scipy.sparse.csr_array:
     found, place = np.unique(code, return_inverse=True)
     sums = scipy.sparse.csr_array((np.ones(len(code)), (place, np.arange(len(code)))), shape=(len(found), len(code)))
     return (sums.T @ sums / len(found)).tocsr()
-
-
-def _sum(parts: Sequence[Floats | scipy.sparse.csr_array]) -> Floats | scipy.sparse.csr_array:
-    return reduce(operator.add, parts)
-
-
-def _named(target: str, at: Ints, useful: int, reads: str) -> Ints:
-    name = "joint" if target == "table" else target
-    if name not in TARGETS:
-        raise unknown("a target", target, (*TARGETS, "each"))
-    if reads == "useful" and name != "useful":
-        raise InputError(f"a mechanism that reads the useful variable alone tells nothing else: target {target!r} "
-                         "needs reads='both'.")
-    return {"joint": at, "useful": at % useful, "secret": at // useful}[name]
 
 
 def _given(target: object, at: Ints, shape: tuple[int, int], reads: str) -> Floats:

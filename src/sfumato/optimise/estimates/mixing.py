@@ -10,7 +10,7 @@ from functools import cache
 from itertools import count
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dposv
 from threadpoolctl import ThreadpoolController
 
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, room
@@ -44,9 +44,9 @@ def best_mixture(
 ) -> Mixed:
     """The optimal weights of unit rows V[y, i]; Σ θ v = 1 holds to `settled` at the end.
 
-    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ; the Hessian of tr(C J⁻¹) is
-    2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is convex. Coordinates that are not
-    `seen` have no mass: they are part of Σ θ v = 1, but nothing is estimated there.
+    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ, from which dz is eliminated,
+    then dθ; the Hessian of tr(C J⁻¹) is 2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is
+    convex. Coordinates that are not `seen` have no mass: they are part of Σ θ v = 1, but nothing is estimated there.
     """
     N, W = len(V), V if seen is None else np.ascontiguousarray(V[:, seen])
     theta = np.full(N, 1.0 / N) if start is None else np.maximum(start, 0.01 / N)
@@ -63,42 +63,30 @@ def best_mixture(
         if met and np.abs(dual_gap).max() < math.sqrt(settled) * value:
             break
         hessian = (W @ (2 * J) @ W.T) * (pulled @ W.T)
-        moved = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
-        if moved is None:
+        ridge, towards = DUST * float(np.trace(hessian)) / N, max(SHRINK * mu, 1e-16) / theta - z
+        diagonal(hessian)[:] += z / theta
+        solved = _solved(hessian, ridge, np.column_stack([towards - dual_gap, V]))
+        if solved is None:
             break
-        theta, lam, z = moved
+        schur = V.T @ solved[:, 1:]
+        diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
+        dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
+        dt = solved[:, 0] - solved[:, 1:] @ dl
+        dz = towards - z / theta * dt
+        step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
+        theta, lam, z = theta + step * dt, lam + step * dl, z + step * dz
         J = inverse((W.T * theta) @ W)
     return Mixed(theta, float((cost * J).sum()) * scale, lam * scale, J @ cost @ J * scale)
 
 
-def _moved(
-    V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
-) -> tuple[Floats, Floats, Floats] | None:
-    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ."""
-    ridge = DUST * float(np.trace(hessian)) / len(V)
-    diagonal(hessian)[:] += z / theta
-    factor = _factored(hessian, ridge)
-    if factor is None:
-        return None
-    ends = np.asfortranarray(np.column_stack([mu / theta - z - dual_gap, V]))
-    solved = dpotrs(factor, ends, lower=1, overwrite_b=1)[0]
-    schur = V.T @ solved[:, 1:]
-    diagonal(schur)[:] += 1e-14 * float(np.trace(schur))
-    dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
-    dt = solved[:, 0] - solved[:, 1:] @ dl
-    dz = mu / theta - z - z / theta * dt
-    step = min(room(theta, dt, 0.99), room(z, dz, 0.99))
-    return theta + step * dt, lam + step * dl, z + step * dz
-
-
-def _factored(hessian: Floats, ridge: float) -> Floats | None:
-    """Its Cholesky factor; rows may be alike, so that a ridge is raised until there is one. LAPACK is called by name:
-    for a hundred rows checks around it take as long as it does."""
+def _solved(hessian: Floats, ridge: float, ends: Floats) -> Floats | None:
+    """H⁻¹ends; rows may be alike, so that a ridge is raised until H has a factor. LAPACK is called by name: for a
+    hundred rows checks around it take as long as it does."""
     for greater in (1.0, 1e3, 1e6):
         diagonal(hessian)[:] += greater * ridge
-        factor, failed = dpotrf(hessian.T, lower=1, clean=0)
+        _, solved, failed = dposv(hessian.T, ends, lower=1)
         if not failed:
-            return np.asarray(factor)
+            return np.asarray(solved)
     return None
 
 
@@ -204,11 +192,13 @@ def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     """A proved lower bound of the error of every private design; 0 where the time does not suffice for one."""
     law, error = found.rows @ aim.coordinates.p, aim.of_rows(found.rows)
     unit = found.rows[law > 0] / law[law > 0, None]
-    J = (unit.T * law[law > 0]) @ unit
-    values = np.linalg.eigvalsh(J[np.ix_(aim.seen, aim.seen)])
+    seen, slope = np.ix_(aim.seen, aim.seen), np.zeros((unit.shape[1], unit.shape[1]))
+    J = ((unit.T * law[law > 0]) @ unit)[seen]
+    values = np.linalg.eigvalsh(J)
     if values[0] <= DUST * values[-1] or not error > 0:
         return 0.0
-    slope, prices = aim.slope(J) / error, found.master.prices / error
+    slope[seen] = inverse(J) @ aim.cost @ inverse(J) / error
+    prices = found.master.prices / error
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * SEALING, found.cone.reads)
     wider.coordinates, wider.secrets, wider.compared = found.cone.coordinates, found.cone.secrets, found.cone.compared
     start = float(prices.sum()) - aim.own / error
@@ -241,11 +231,10 @@ class _Boxes:
         if not len(self.curve):
             return self._bounded(self.curve, self.curve)[0]
         units = np.eye(self.n + len(self.curve))[: self.n - 1 : -1]  # where the function is most bent first
-        ends: list[float] = []
-        for side in np.stack([-units, units], 1).reshape(2 * len(units), -1):
-            ends.append(self._solved(side, CUT_ROUNDS)[0] + REPAIRED)
-            if not np.isfinite(ends[-1]):
-                return np.inf
+        sides = np.stack([-units, units], 1).reshape(2 * len(units), -1)
+        ends = [self._solved(side, CUT_ROUNDS)[0] + REPAIRED for side in sides]
+        if not np.isfinite(ends).all():
+            return np.inf
         low, high = np.reshape(ends, (-1, 2))[::-1].T * [[-1.0], [1.0]]
         heap: list[tuple[float, int, Floats, Floats, Floats]] = []
         boxes, above, number = [(low, high)], -np.inf, count()

@@ -82,24 +82,24 @@ class _Begun(OneLevel[Estimates]):
         super().__init__(cone, master, enough=-(1 + REACHED) * master.goal.untouched)
         self.exact = copy(cone)
         self.exact.within, self.epsilon, self.rng = within, epsilon, np.random.default_rng(1)
-        self.block = BlockMover.of(cone, epsilon, at_most)
+        blocks = reads == "both" and isinstance(within, (ChiSquareBall, RenyiBall, Exactly))  # two-level rows are known
+        self.block = BlockMover(cone, epsilon, at_most) if blocks else None
         self.sets = sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
 
     def begin(self, known: Sequence[Floats]) -> None:
         """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
         other sets; then the rest by price."""
-
-        def steep(sets: Bools) -> Floats:
-            return settled(self.cone, np.maximum(sets, EMPTY))
-
         U, single = self.cone.within.joint.shape[1], self.sets.sum(1) == 1
-        starts = steep if self.block is None else self.block.starts
+        starts = self.steep if self.block is None else self.block.starts
         others = starts(np.random.default_rng(1).permutation(self.sets[~single]))
-        values = steep(values_of(U, self.epsilon)[:, self.cone.coordinates.cell % U])
+        values = self.steep(values_of(U, self.epsilon)[:, self.cone.coordinates.cell % U])
         self.master.add(np.concatenate([starts(self.sets[single]), values, *known, others]))
         self.master.solve()
         self.master.add(others)
         self.master.solve()
+
+    def steep(self, sets: Bools) -> Floats:
+        return settled(self.cone, np.maximum(sets, EMPTY))
 
     def improved(self, budget: Budget) -> None:
         """Rows of product form, where the set has them; then tangents over the whole cone, unless others join."""
@@ -110,27 +110,14 @@ class _Begun(OneLevel[Estimates]):
                 improve(self.master, [Tangents(self.cone, self.master)], budget)
 
     def varied(self, rows: Floats, budget: Budget) -> Floats:
-        """As many rows of product form as coordinates, a few at a time: each batch counts as told before the next is
-        sought, else all of them would tell what is known least, and the rest would stay unknown."""
+        """Rows of product form from as many of each: listed sets, random sets of any density, those of rows in use with
+        some cells changed."""
         assert self.block is not None
-        master, out = self.master, []
-        J = (master.rows.T * master.theta) @ master.rows
-        for _ in range(max(1, len(master.p) // FEWEST)):
-            if budget.over:
-                break
-            slope = master.goal.slope(J)
-            new = self.block.climbed(slope, master.prices, self._drawn(rows))
-            gain = ((new @ slope) * new).sum(1) - new @ master.prices
-            out.append(new[np.argsort(-gain, kind="stable")[:FEWEST]])
-            J = J + out[-1].T @ out[-1] / len(master.rows)  # as if each had the weight of a mean row
-        return np.concatenate(out) if out else rows[:0]
-
-    def _drawn(self, rows: Floats) -> Bools:
-        """As many of each: listed sets, random sets of any density, those of rows in use with some cells changed."""
         listed = self.sets[self.rng.integers(len(self.sets), size=FEWEST)]
         drawn = self.rng.random(listed.shape) < self.rng.uniform(0.05, 0.7, (FEWEST, 1))
         old = rows[self.rng.integers(len(rows), size=FEWEST)] > 1
-        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
+        sets = np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
+        return self.block.climbed(self.master.slope, self.master.prices, sets)
 
     @property
     def seconds(self) -> float:
@@ -220,21 +207,13 @@ class BlockMover:
     """Rows of product form, one set of cells for each secret, changed value by value while that helps. Heights depend
     on the mass of a set alone. What is climbed is vᵀMv/z² − λ·v/z, z = p·v."""
 
-    def __init__(self, ball: BlockBall, cone: RatioCone, epsilon: float, at_most: float | None) -> None:
+    def __init__(self, cone: RatioCone, epsilon: float, at_most: float | None) -> None:
+        ball = cast(BlockBall, cone.within) if getattr(cone.within, "budget", 0.0) > 0 else Known()
         self.p, self.unit = cone.coordinates.p, cone.coordinates.unit
         secret, E, profile = cone.coordinates.cell // cone.within.joint.shape[1], cone.E, capped(epsilon, at_most)
         self.cells = [at for s in np.unique(secret) if len(at := np.flatnonzero((secret == s) & (self.p > 0)))]
         self.heights = [Heights(ball, int(secret[at[0]]), float(self.p[at].sum()), E, profile) for at in self.cells]
         self.least, self.most = self.heights[0].least, self.heights[0].most  # constants
-
-    @staticmethod
-    def of(cone: RatioCone, epsilon: float, at_most: float | None) -> BlockMover | None:
-        """Where two-level rows are known for a set."""
-        within = cone.within
-        if cone.reads != "both" or not isinstance(within, (ChiSquareBall, RenyiBall, Exactly)):
-            return None
-        ball = cast(BlockBall, within) if getattr(within, "budget", 0.0) > 0 else Known()
-        return BlockMover(ball, cone, epsilon, at_most)
 
     def starts(self, sets: Bools) -> Floats:
         """Rows on sets of coordinates [y, i], the steeper of the two kinds of heights."""
