@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,13 +19,15 @@ from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, Outputs, measured
 from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
 from sfumato.errors import InputError
+from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss import sources as loss
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import Sources, class_of, lost
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, Sources
+from sfumato.optimise.loss.sources import class_of, lost
 from sfumato.tolerances import ALIKE
-from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import is_set
 
 
@@ -54,6 +56,11 @@ CLASSES = {
 }
 Measured = tuple[Sources, Alphabet, Distance, float]
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
+TOLERANCE = 1e-8  # of the least ε about the input, relative
+LEAST_EPSILON = 1e-3  # nats: tolerances are relative to ε, and to this where ε is smaller
+ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
+Found = TypeVar("Found")
+Trial = Callable[[float], tuple[float, float, Found]]  # ε ↦ a loss, a bound of it, and what has this loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,8 +168,49 @@ def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
     if exact:
         q, bound = loss.least_epsilon_hamming(within, budget)
     else:
-        bound, q = loss.least_epsilon_for(within, measure.matrix, budget)
+        even = np.tile(within.members.mean(axis=0) / 2, (2, 1))  # of two secrets that may each be anywhere: LDP
+        task = Task(Anything(Joint.from_probabilities(even / even.sum())), 0.0, "rldp", "useful")
+        base = replace(problem_of(task, measure, (True, True)), judged=within)
+        bound, found = _bisected(_answers(base, unit_of(task, measure), TOLERANCE), budget, TOLERANCE)
+        if found is None:
+            raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
+        q = found.q
     return _sealed(q, bound, measure, within, useful, budget)
+
+
+def _answers(base: LossProblem, scale: float, tolerance: float) -> Trial[LeastLoss]:
+    """The least loss of a problem at any ε, and its bound, in units of its distance."""
+
+    def tried(epsilon: float) -> tuple[float, float, LeastLoss]:
+        found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
+        return found.value * scale, found.bound * scale, found
+
+    return tried
+
+
+def _bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
+    """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
+
+    The budget may lie between loss and bound, which is as close as a solver gets.
+    """
+    low = 0.0
+    for high in ATTEMPTED:
+        value, bound, made = tried(high)
+        if value <= budget:
+            break
+        low = high if bound > budget else low
+    else:
+        return low, None
+    while high - low > tolerance * max(high, LEAST_EPSILON):
+        middle = 0.5 * (low + high)
+        value, bound, found = tried(middle)
+        if value <= budget:
+            made, high = found, middle
+        elif bound > budget:
+            low = middle
+        else:
+            break
+    return low, made
 
 
 def _sealed(
@@ -194,9 +242,9 @@ def _dual(
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = loss.bisected(tried, budget, tolerance)
+    low, made = _bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(loss.ATTEMPTED[-1])[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -216,7 +264,7 @@ def least_leakage(
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
     found = loss.mutual_leakage(within, matrix, budget)
-    return LeastLeakage(found.value, found.bound, found.made, found.source, within.worst(lost(found.made, matrix))[0])
+    return LeastLeakage(found.value, found.bound, found.q, found.source, within.worst(lost(found.q, matrix))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,11 +297,7 @@ def tradeoff(
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-
-    def ends(epsilon: float) -> tuple[float, float]:
-        found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
-        return found.value * scale, found.bound * scale
-
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Clarabel works without the interpreter's lock
-        value, bound = np.array(list(pool.map(ends, points.tolist()))).T
+        found = list(pool.map(_answers(base, scale, tolerance), points.tolist()))
+    value, bound = np.array([ends for *ends, _ in found]).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

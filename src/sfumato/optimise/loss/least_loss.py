@@ -18,14 +18,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, Ints
+from sfumato.optimise.arrays import REPAIRED, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme
 from sfumato.optimise.linear import Matrix
 from sfumato.optimise.loss import problem as loss
 from sfumato.optimise.loss.problem import FloorProgramme, LeastLoss, LossProblem, PairIndex, all_pairs, mended
-from sfumato.optimise.loss.sources import Sources, least_distortion
+from sfumato.optimise.loss.sources import UNKNOWN, Answer, against
 from sfumato.uncertainty.balls import spread_of
+from sfumato.uncertainty.sets import Anything
 
 CELL, PAIR = 5e-5, 1.5e-6  # seconds at least for each output and cell, and for each of them and secret
 NEARLY = 1e-2  # a ratio this close to e^ε earns a pair its exact cone
@@ -204,7 +205,7 @@ def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: 
         prices.append(paid)
     q, bound = problem.columns(answer.x), laws.bound(np.maximum(np.concatenate(prices), 0.0))
     private = mended(problem, q)
-    return LeastLoss(private, problem.distortion(private)[0], bound, "cones", laws, q)
+    return LeastLoss(private, problem.distortion(private)[0], bound, "cones", relaxed=laws, unmended=q)
 
 
 # --- cuts -------------------------------------------------------------------------------------------------------------
@@ -219,38 +220,33 @@ def solve_by_cuts(
     it off with the point half way to it from inside.
     """
     even = np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs)
-    best = known or LeastLoss(even, math.inf, -math.inf, "cuts")
+    best = known or replace(UNKNOWN, q=even)
     master = best.relaxed or centred(problem)
-    if problem.utility_radius > 0.0:  # all sources there are where any distribution may occur
-        free = math.isinf(problem.utility_radius)
-        for p in np.eye(problem.p.size).reshape(-1, *problem.p.shape) if free else [problem.p]:
-            master.at_most(master.loss(problem.cost(p)))
-    while True:
-        before, solution = best, master.solve()
+
+    def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
+        if problem.utility_radius > 0.0:
+            for p in fresh:
+                master.at_most(master.loss(problem.cost(p.reshape(problem.p.shape))))
+        solution = master.solve()
         q = problem.columns(solution.x)
-        made = mended(problem, q)
-        value, bound = problem.distortion(made)[0], master.proved(solution)
-        best = before.or_else(replace(before, q=made, value=value, bound=bound))
-        cuts = sum([separated(problem, master, x) for x in (0.5 * (q + before.q), q)])
-        unseen = problem.distortion(q)[0] - solution.value  # by a source that the relaxation did not know
-        gained = max(best.bound - before.bound, before.value - best.value) > DUST * problem.scale
-        more = cuts > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)) or gained
-        if not more or budget.over or best.within(tolerance, problem.scale):
-            return best
+        made, between = mended(problem, q), 0.5 * (q + best.q)
+        value, (_, p), (high, worst) = problem.distortion(made)[0], problem.distortion(between), problem.distortion(q)
+        unseen = high - solution.value > max(REPAIRED, SEALING * abs(solution.value))  # by sources met so far
+        found = replace(best, q=made, value=value, bound=master.proved(solution))
+        cuts = sum([separated(problem, master, x) for x in (between, q)])
+        return found, [p.ravel(), worst.ravel()] if unseen or cuts else [], cuts > 0
+
+    return against(problem.members, respond, lambda best: budget.over or best.within(tolerance, problem.scale), best)
 
 
 def separated(problem: LossProblem, master: FloorProgramme, q: Floats) -> int:
-    """How many pairs q breaks by more than sealing leaves room for anyway: each enters as a cut, the worst P as D ≥ its
-    loss."""
-    if problem.utility_radius > 0.0:
-        master.at_most(master.loss(problem.cost(problem.distortion(q)[1])))
+    """How many pairs q breaks by more than sealing leaves room for anyway: each enters as a cut."""
     if not 0.0 < problem.privacy_radius < math.inf:
         return 0
     pairs, worst = problem.worst(q)
     bad = np.flatnonzero(worst.ratio > np.exp(problem.epsilon) * (1.0 + SEALING))
-    if len(bad):
-        y, s1, s2 = (x[bad] for x in pairs)
-        master.at_most(problem.rows((y, s1, s2), worst.first[bad], worst.second[bad]))
+    y, s1, s2 = (x[bad] for x in pairs)
+    master.at_most(problem.rows((y, s1, s2), worst.first[bad], worst.second[bad]))
     return len(bad)
 
 
@@ -261,14 +257,16 @@ def least_loss(
     problem: LossProblem, *, engine: str = "auto", tolerance: float = 1e-6, budget: Budget = FREE
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound: linear problems by LP, others by cones."""
-    if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
-        return best_constant(problem)
-    if problem.epsilon**2 < REPAIRED and problem.privacy_radius > 0.0:  # mending takes more than such a level gives
-        known = replace(best_constant(problem), bound=-math.inf, engine="cuts")
-        return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
     if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
-        q = loss.constant(problem)
-        return LeastLoss(q, problem.distortion(q)[0], -math.inf, "constant")
+        lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
+        q = np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
+        return LeastLoss(q, min(lost), -math.inf, "constant")
+    if problem.epsilon**2 < REPAIRED:  # mending takes more than such a level gives
+        silent = best_constant(problem)
+        if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
+            return silent
+        known = replace(silent, bound=-math.inf, engine="cuts", relaxed=None)
+        return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
     linear = math.isinf(problem.privacy_radius) or max(problem.privacy_radius, problem.utility_radius) <= 0.0
     by_cuts = linear if engine == "auto" else math.isinf(problem.privacy_radius) or engine == "cuts"
     return (solve_by_cuts if by_cuts else solve_by_growing_cones)(problem, tolerance=tolerance, budget=budget)
@@ -276,9 +274,10 @@ def least_loss(
 
 def best_constant(problem: LossProblem) -> LeastLoss:
     """The best law that ignores its input: least loss at ε = 0 about U."""
-    found = least_distortion(Sources.of(problem.judged), problem.distance, 0.0)
-    q = np.repeat(found.made[:, :1], problem.inputs, axis=1)
-    return LeastLoss(q, problem.distortion(q)[0], found.bound, "constant")
+    about = replace(problem, within=Anything(problem.within.joint), epsilon=0.0, reads_both=False)
+    found = solve_by_cuts(about, tolerance=REPAIRED)
+    q = np.repeat(found.q[:, :1], problem.inputs, axis=1)
+    return replace(found, q=q, value=problem.distortion(q)[0], engine="constant", relaxed=None)
 
 
 def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, budget: Budget = FREE) -> LeastLoss:

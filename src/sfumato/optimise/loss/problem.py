@@ -1,4 +1,4 @@
-"""Least expected loss under bounded ratios: the problem, its worst cases, answers made private.
+"""Least expected loss under bounded ratios: the problem, its sources and worst cases, answers made private.
 
 min_Q max_{P ∈ F_u} Σ P_{su} Q(y|s,u) d(u,y)  subject to  R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·) for (R1,R2) ∈ F_{U|s1,s2}
 [002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for. The slack b = √(1+B) − 1 is the same for every
@@ -8,15 +8,18 @@ pair [002, Thm 3], and all pairs are searched at once. What the ratios of an ans
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import sparse
 
+from sfumato.errors import InputError
 from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints, goal, lifted, mixed
 from sfumato.optimise.conic import LawProgramme
-from sfumato.uncertainty.sets import Anything, Pairs, UncertaintySet
+from sfumato.tolerances import SUMS_TO_ONE
+from sfumato.uncertainty.sets import Anything, Exactly, Extreme, Pairs, UncertaintySet, is_set
 
 SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
@@ -29,20 +32,62 @@ def all_pairs(ys: int, ss: int) -> PairIndex:
     return y[keep], s1[keep], s2[keep]
 
 
-def radius_of(within: UncertaintySet) -> float:
-    """Of a χ² ball, which is P̂ at radius 0 and every distribution at radius ∞."""
-    return math.inf if isinstance(within, Anything) else float(getattr(within, "radius", 0.0))
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """A closed set of distributions, seen through the largest value of a linear function."""
+
+    members: Floats  # [k, M], some to start with
+    worst: Callable[[Floats], tuple[float, Floats]]
+    """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
+
+    @property
+    def size(self) -> int:
+        """M, the number of letters."""
+        return int(self.members.shape[1])
+
+    def support(self, c: Floats) -> Extreme:
+        """max ⟨c, P⟩ for c[s, u] as `UncertaintySet.support`, where secrets share the letters evenly."""
+        value, p = self.worst(c.mean(axis=0))
+        return Extreme(value, np.tile(p / len(c), (len(c), 1)))
+
+    @staticmethod
+    def of(given: object) -> Sources:
+        """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
+        if isinstance(given, Sources):
+            return given
+        if is_set(given):
+            return Sources(given.joint.p_useful[None, :], partial(_farthest, given))
+        try:
+            p = np.atleast_2d(np.asarray(given, float))
+        except (TypeError, ValueError):
+            raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
+        if p.ndim != 2 or p.size == 0:
+            raise InputError("the source set is empty: give at least one distribution.")
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
+            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
+        return Sources(p, lambda c: (float((p @ c).max()), p[int(np.argmax(p @ c))]))
+
+
+def _farthest(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
+    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+    return found.value, found.p.sum(axis=0)
+
+
+def radius_of(within: UncertaintySet | Sources) -> float:
+    """Of a χ² ball, which is P̂ at radius 0; ∞ of other sets."""
+    return 0.0 if isinstance(within, Exactly) else float(getattr(within, "radius", math.inf))
 
 
 @dataclass(frozen=True, eq=False)
 class LossProblem:
     """One of NUNP, NURP, RUNP, RURP: privacy over one set around P̂ and the worst loss of another.
 
-    Each is a χ² ball, P̂ alone or everything. distance[u, y]; the mechanism reads (s, u), or u alone.
+    Each is a χ² ball, P̂ alone or everything, or sources of U are judged. distance[u, y]; the mechanism reads (s, u), or
+    u alone: about everything it is then LDP about u.
     """
 
     within: UncertaintySet
-    judged: UncertaintySet
+    judged: UncertaintySet | Sources
     epsilon: float
     distance: Floats
     reads_both: bool = True
@@ -69,6 +114,13 @@ class LossProblem:
     def conditional(self) -> Floats:
         """P̂_{u|s}; rows of empty secrets are zero."""
         return np.where(self.marginal[:, None] > 0.0, self.within.joint.useful_given_secret, 0.0)
+
+    @property
+    def members(self) -> Floats:
+        """Some distributions whose loss counts, to start with, as rows."""
+        if isinstance(self.judged, Sources):
+            return np.tile(self.judged.members, len(self.p)) / len(self.p)
+        return np.eye(self.p.size) if isinstance(self.judged, Anything) else self.p.reshape(1, -1)
 
     @property
     def slack(self) -> float:
@@ -186,12 +238,14 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
 
 @dataclass(frozen=True, slots=True)
 class LeastLoss:
-    """A mended Q[y, x], its (worst-case) loss, a proved lower bound, and who found it."""
+    """A mended Q[y, x], or what else is sought, its (worst-case) loss, a proved lower bound, and who found it."""
 
     q: Floats
     value: float
     bound: float
     engine: str
+    source: Floats = field(default_factory=lambda: np.zeros(0))  # the mixture of members that proves the bound
+    members: Floats = field(default_factory=lambda: np.zeros(0))  # all that were met
     relaxed: FloorProgramme | None = None  # whose rows, members of F, prove the bound
     unmended: Floats | None = None  # the solver's own answer, for comparison
 
@@ -226,18 +280,13 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
     A first trace of it is added unseen over a ball, because solvers stop that far outside, and a check costs more.
     """
     q, robust = swept(q, problem.cost(problem.p)), problem.privacy_radius > 0.0
+    silent = np.repeat(q.mean(axis=1, keepdims=True), q.shape[1], axis=1)  # private whatever happens
     if problem.p.shape[0] < 2:
         return q
     if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where the laws themselves are equal
         alike = not np.ptp(problem.conditional[problem.marginal > 0.0], axis=0).any()
-        return q if alike and not robust and not problem.excess(q, 1.0).any() else constant(problem)
+        return q if alike and not robust and not problem.excess(q, 1.0).any() else silent
     e = float(np.exp(goal(problem.epsilon)))
     begun = mixed(q, REPAIRED * q.max(axis=1)) if robust else q
     found = lifted(begun, lambda q: problem.excess(q, e), e - 1.0)
-    return constant(problem) if found is None else found
-
-
-def constant(problem: LossProblem) -> Floats:
-    """The best single output, always sent: private whatever happens."""
-    lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
-    return np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
+    return silent if found is None else found
