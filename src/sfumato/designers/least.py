@@ -182,7 +182,10 @@ def _answers(base: LossProblem, scale: float, tolerance: float) -> Trial[LeastLo
     """The least loss of a problem at any ε, and its bound, in units of its distance."""
 
     def tried(epsilon: float) -> tuple[float, float, LeastLoss]:
+        nonlocal base
         found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
+        if isinstance(base.judged, Sources):  # the next one starts with the members that this one met
+            base = replace(base, judged=replace(base.judged, members=found.members))
         return found.value * scale, found.bound * scale, found
 
     return tried

@@ -47,7 +47,7 @@ def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
     ends = (float(problem.distance.min()), float(problem.distance.max())) if problem.utility_radius > 0.0 else None
-    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
+    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.read(problem.p)), ends, own)
 
 
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
@@ -146,7 +146,7 @@ def worst_loss(problem: LossProblem, laws: FloorProgramme, conic: ConicProgramme
     def read(z: Floats) -> tuple[Matrix, Floats]:
         price, most = prices(z), np.sqrt([1.0 + problem.utility_radius])
         p, = _inside([(centre, price / price.sum(), centre)], most)
-        return laws.loss(problem.cost(p.reshape(problem.p.shape))), np.ones(1)
+        return laws.loss(problem.cost(problem.read(p.reshape(problem.p.shape)))), np.ones(1)
 
     return read
 
@@ -225,8 +225,7 @@ def solve_by_cuts(
 
     def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
         if problem.utility_radius > 0.0:
-            for p in fresh:
-                master.at_most(master.loss(problem.cost(p.reshape(problem.p.shape))))
+            master.at_most(np.array([master.loss(problem.cost(p)) for p in fresh]).reshape(-1, master.size))
         solution = master.solve()
         q = problem.columns(solution.x)
         made, between = mended(problem, q), 0.5 * (q + best.q)
@@ -234,7 +233,7 @@ def solve_by_cuts(
         unseen = high - solution.value > max(REPAIRED, SEALING * abs(solution.value))  # by sources met so far
         found = replace(best, q=made, value=value, bound=master.proved(solution))
         cuts = sum([separated(problem, master, x) for x in (between, q)])
-        return found, [p.ravel(), worst.ravel()] if unseen or cuts else [], cuts > 0
+        return found, [p, worst] if unseen or cuts else [], cuts > 0
 
     return against(problem.members, respond, lambda best: budget.over or best.within(tolerance, problem.scale), best)
 

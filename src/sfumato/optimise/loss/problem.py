@@ -56,7 +56,8 @@ class Sources:
         if isinstance(given, Sources):
             return given
         if is_set(given):
-            return Sources(given.joint.p_useful[None, :], partial(_farthest, given))
+            p = np.eye(given.joint.useful.size) if isinstance(given, Anything) else given.joint.p_useful[None, :]
+            return Sources(p, partial(_farthest, given))
         try:
             p = np.atleast_2d(np.asarray(given, float))
         except (TypeError, ValueError):
@@ -117,10 +118,10 @@ class LossProblem:
 
     @property
     def members(self) -> Floats:
-        """Some distributions whose loss counts, to start with, as rows."""
+        """Some laws of inputs whose loss counts, to start with."""
         if isinstance(self.judged, Sources):
-            return np.tile(self.judged.members, len(self.p)) / len(self.p)
-        return np.eye(self.p.size) if isinstance(self.judged, Anything) else self.p.reshape(1, -1)
+            return self.judged.members
+        return np.eye(self.inputs) if isinstance(self.judged, Anything) else self.read(self.p)[None]
 
     @property
     def slack(self) -> float:
@@ -153,16 +154,18 @@ class LossProblem:
             return q.reshape(-1, ss, us)
         return np.broadcast_to(q[:, None, :], (q.shape[0], ss, us))
 
+    def read(self, p: Floats) -> Floats:
+        """The law of inputs x at the distribution p[s, u]."""
+        return p.ravel() if self.reads_both else p.sum(axis=0)
+
     def cost(self, p: Floats) -> Floats:
-        """c[y, x] with Σ c Q the distortion at the distribution p[s, u]."""
-        if self.reads_both:
-            return np.asarray((p[None] * self.distance.T[:, None, :]).reshape(self.outputs, -1))
-        return np.asarray(p.sum(axis=0)[None] * self.distance.T)
+        """c[y, x] with Σ c Q the distortion at a law of inputs."""
+        return np.tile(self.distance.T, self.inputs // len(self.distance)) * p
 
     def distortion(self, q: Floats) -> tuple[float, Floats]:
-        """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the P that attains it."""
+        """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the law of inputs that attains it."""
         found = self.judged.support(np.einsum("ysu,uy->su", self.expand(q), self.distance))
-        return found.value, found.p
+        return found.value, self.read(found.p)
 
     def worst(self, q: Floats, pairs: PairIndex | None = None) -> tuple[PairIndex, Pairs]:
         """Members of F that attain the greatest R1·Q(y|s1,·) / R2·Q(y|s2,·) of the listed pairs, or of every pair of
@@ -279,7 +282,7 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
 
     A first trace of it is added unseen over a ball, because solvers stop that far outside, and a check costs more.
     """
-    q, robust = swept(q, problem.cost(problem.p)), problem.privacy_radius > 0.0
+    q, robust = swept(q, problem.cost(problem.read(problem.p))), problem.privacy_radius > 0.0
     silent = np.repeat(q.mean(axis=1, keepdims=True), q.shape[1], axis=1)  # private whatever happens
     if problem.p.shape[0] < 2:
         return q
