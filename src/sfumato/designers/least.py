@@ -18,7 +18,7 @@ from sfumato.designers.base import LIMIT, Design, Details, Draft, Options, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, Outputs, measured
 from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
-from sfumato.errors import InputError
+from sfumato.errors import InputError, is_number
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
@@ -104,14 +104,9 @@ class LeastLeakage:
 
 
 def _budget(budget: float, *, share: bool) -> float:
-    try:
-        value = float(budget)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value) or value < 0 or (share and value > 1):
-        allowed = "a share between 0 and 1" if share else "a number, zero or more"
-        raise InputError(f"budget must be {allowed}, got {budget!r}.")
-    return value
+    if not is_number(budget) or budget < 0 or (share and budget > 1):
+        raise InputError("budget must be " + ("a share between 0 and 1" if share else "a number, zero or more"), value=budget)
+    return float(budget)
 
 
 def _measured(sources: object, distance: object, values: object, outputs: Outputs) -> Measured:
