@@ -105,14 +105,15 @@ class LeastLeakage:
 
 def _budget(budget: float, *, share: bool) -> float:
     if not is_number(budget) or budget < 0 or (share and budget > 1):
-        raise InputError("budget must be " + ("a share between 0 and 1" if share else "a number, zero or more"), value=budget)
+        allowed = "a share between 0 and 1" if share else "a number, zero or more"
+        raise InputError(f"budget must be {allowed}", value=budget)
     return float(budget)
 
 
 def _measured(sources: object, distance: object, values: object, outputs: Outputs) -> Measured:
     """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
     within = Sources.of(sources)
-    useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.size)
+    useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.members.shape[1])
     measure = measured(useful, distance, values, outputs)
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
 

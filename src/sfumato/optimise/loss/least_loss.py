@@ -53,27 +53,25 @@ def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
 
 
-def cells(conic: ConicProgramme, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats) -> Prices:
-    """l ≤ r·(Σ_u p √x)², x = l/r + ν + Σ values·Q ≥ 0; p[k, u], columns and values [k, u, terms]. The price of x: k
-    enters the first row of a cone with +share and the second with −share."""
-    pair, cell = (x.ravel() for x in np.indices(p.shape))
+def cells(conic: ConicProgramme, p: Floats, r: Floats, columns: Ints, values: Floats) -> tuple[Ints, Ints, Prices]:
+    """ν, l ≤ r·(Σ_u p √x)² with x = l/r + ν + Σ values·Q ≥ 0, and the prices of x; p[k, u], columns and values
+    [k, u, terms]. k enters the first row of a cone with +share and the second with −share."""
+    nu, length, (pair, cell) = conic.fresh(len(p)), conic.fresh(len(p)), (x.ravel() for x in np.indices(p.shape))
     h, one, share = conic.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
     kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
     row = conic.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
     live = np.flatnonzero(p)
     heads, line = np.unique(pair[live], return_inverse=True)
     conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
-    return lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
+    return nu, length, lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
 
 
 def side(
     problem: LossProblem, conic: ConicProgramme, y: Ints, s: Ints, factor: float, r: Floats
 ) -> tuple[Ints, Ints, Prices]:
     """ν, l and prices of factor·Q(y|s,·) for every entry."""
-    nu, length, us = conic.fresh(len(y)), conic.fresh(len(y)), problem.p.shape[1]
-    columns = (problem.start(y, s)[:, None] + np.arange(us))[:, :, None]
-    values = np.full(columns.shape, factor)
-    return nu, length, cells(conic, problem.conditional[s], r, nu, length, columns, values)
+    columns = problem.at(y, s)[:, :, None]
+    return cells(conic, problem.conditional[s], r, columns, np.full(columns.shape, factor))
 
 
 def stretched(conic: ConicProgramme, t: Ints, length: Ints, a: Floats, beta: Floats) -> tuple[Ints, Ints]:
@@ -134,13 +132,11 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
 
 def worst_loss(problem: LossProblem, laws: FloorProgramme, conic: ConicProgramme) -> Reader:
     """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]; D is the last of the laws."""
-    ss, us = problem.p.shape
-    nu, length = conic.fresh(1), conic.fresh(1)
-    x = np.arange(ss * us) if problem.reads_both else np.tile(np.arange(us), ss)
-    columns = (np.arange(problem.outputs)[None, :] * problem.inputs + x[:, None])[None]
+    y, s = (x.ravel() for x in np.indices((problem.outputs, len(problem.p))))
+    columns = problem.at(y, s).reshape(problem.outputs, -1).T[None]
     r = np.sqrt(np.array([problem.utility_radius / (1.0 + problem.utility_radius)]))
-    centre, distances = problem.p.reshape(1, -1), -problem.distance[np.tile(np.arange(us), ss)][None]
-    prices = cells(conic, centre, r, nu, length, columns, distances)
+    centre, distances = problem.p.reshape(1, -1), np.tile(-problem.distance, (1, len(problem.p), 1))
+    nu, length, prices = cells(conic, centre, r, columns, distances)
     conic.hold([(np.array([laws.size - 1]), np.ones(1)), (nu, -np.ones(1)), (length, -r)])
 
     def read(z: Floats) -> tuple[Matrix, Floats]:
@@ -235,7 +231,7 @@ def solve_by_cuts(
         cuts = sum([separated(problem, master, x) for x in (between, q)])
         return found, [p, worst] if unseen or cuts else [], cuts > 0
 
-    return against(problem.members, respond, lambda best: budget.over or best.within(tolerance, problem.scale), best)
+    return against(problem.members, respond, lambda best: budget.over or best.within(tolerance), best)
 
 
 def separated(problem: LossProblem, master: FloorProgramme, q: Floats) -> int:

@@ -22,6 +22,7 @@ from sfumato.tolerances import SUMS_TO_ONE
 from sfumato.uncertainty.sets import Anything, Exactly, Extreme, Pairs, UncertaintySet, is_set
 
 SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose
+VANISHING = 1e-6  # of what the best constant loses: less counts as this much
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 
@@ -40,11 +41,6 @@ class Sources:
     worst: Callable[[Floats], tuple[float, Floats]]
     """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
 
-    @property
-    def size(self) -> int:
-        """M, the number of letters."""
-        return int(self.members.shape[1])
-
     def support(self, c: Floats) -> Extreme:
         """max ⟨c, P⟩ for c[s, u] as `UncertaintySet.support`, where secrets share the letters evenly."""
         value, p = self.worst(c.mean(axis=0))
@@ -53,8 +49,6 @@ class Sources:
     @staticmethod
     def of(given: object) -> Sources:
         """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
-        if isinstance(given, Sources):
-            return given
         if is_set(given):
             p = np.eye(given.joint.useful.size) if isinstance(given, Anything) else given.joint.p_useful[None, :]
             return Sources(p, partial(_farthest, given))
@@ -138,14 +132,10 @@ class LossProblem:
         """|X|: columns of Q."""
         return int(self.p.size if self.reads_both else self.p.shape[1])
 
-    @cached_property
-    def scale(self) -> float:
-        """Of losses that vanish."""
-        return max(REPAIRED, 1e-6 * float(np.abs(self.distance).max()))
-
-    def start(self, y: Ints, s: Ints) -> Ints:
-        """The variable Q(y|s, 0) among Q[y, x]."""
-        return y * self.inputs + (s * self.p.shape[1] if self.reads_both else 0)
+    def at(self, y: Ints, s: Ints) -> Ints:
+        """The variables Q(y|s, ·) among Q[y, x], a row for every entry."""
+        us = self.p.shape[1]
+        return (y * self.inputs + (s * us if self.reads_both else 0))[:, None] + np.arange(us)
 
     def expand(self, q: Floats) -> Floats:
         """Q[y, x] as [y, s, u]."""
@@ -188,7 +178,7 @@ class LossProblem:
 
     def rows(self, pairs: PairIndex, first: Floats, second: Floats) -> sparse.csr_matrix:
         """R1·Q(y|s1,·) − e^ε R2·Q(y|s2,·), at most 0 for members R1, R2 [k, u] of F: a sparse row over Q[y, x] each."""
-        at = [self.start(pairs[0], s)[:, None] + np.arange(first.shape[1]) for s in pairs[1:]]
+        at = [self.at(pairs[0], s) for s in pairs[1:]]
         values = np.hstack([first, -np.exp(self.epsilon) * second])
         lines = np.arange(len(values) + 1) * values.shape[1]
         shape = len(values), self.outputs * self.inputs
@@ -252,9 +242,9 @@ class LeastLoss:
     relaxed: FloorProgramme | None = None  # whose rows, members of F, prove the bound
     unmended: Floats | None = None  # the solver's own answer, for comparison
 
-    def within(self, tolerance: float, least: float = 0.0) -> bool:
-        """Whether value and bound agree."""
-        return self.value - self.bound <= tolerance * max(abs(self.value), least)
+    def within(self, tolerance: float) -> bool:
+        """Whether value and bound agree, of losses that do not vanish."""
+        return self.value - self.bound <= tolerance * max(abs(self.value), VANISHING)
 
     def or_else(self, other: LeastLoss) -> LeastLoss:
         """The mechanism of the lower value with the proof of the higher bound."""

@@ -116,7 +116,7 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, floa
     if e == 1.0:
         return attaining(found.q, 0.0), 0.0
     levels = found.q * min(1.0, budget / found.value)
-    reached = 1.0 + max(0.0, sources.size - 1.0 - levels.sum()) / levels.min()
+    reached = 1.0 + max(0.0, len(levels) - 1.0 - levels.sum()) / levels.min()
     return attaining(levels, np.log(reached)), float(np.log(min(e, reached)))
 
 
@@ -128,7 +128,7 @@ def least_hamming(sources: Sources, epsilon: float) -> tuple[Floats, float]:
 
 def _least_losses(sources: Sources, epsilon: float) -> LeastLoss:
     """min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
-    m = sources.size
+    m = sources.members.shape[1]
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
     lp.at_most(np.array([[*-np.ones(m), -np.expm1(epsilon), 0.0]]), 1.0 - m)
@@ -149,9 +149,9 @@ def class_of(sources: Sources) -> str:
     I: every constant loses 1 − 1/M at the uniform law, and by minimax one loses less unless a mixture is uniform.
     II: P_i ≥ P_j for all members, for every consecutive pair of some order.
     """
-    if _least_losses(sources, 0.0).bound >= 1.0 - 1.0 / sources.size - SOLVED:
+    order, unit = np.argsort(-sources.members.mean(axis=0), kind="stable"), np.eye(sources.members.shape[1])
+    if _least_losses(sources, 0.0).bound >= 1.0 - 1.0 / len(unit) - SOLVED:
         return "I"
-    order, unit = np.argsort(-sources.members.mean(axis=0), kind="stable"), np.eye(sources.size)
     fits = all(sources.worst(unit[j] - unit[i])[0] <= DUST for i, j in itertools.pairwise(order))
     return "II" if fits else "III"
 
