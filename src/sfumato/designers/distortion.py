@@ -183,11 +183,9 @@ def _prior(task: Task) -> Floats:
 def _distances(task: Task, distance: object) -> Floats:
     """d[x, y] for the inputs the mechanism reads."""
     inputs = task.rows * task.joint.useful.size
-    if isinstance(distance, str):
-        if distance != "hamming":
-            raise unknown("a distance of leakage", distance, ("hamming", "a matrix d[x, y]"))
-        return 1.0 - np.eye(inputs)
-    d = finite(distance, "distance", 2)
+    if isinstance(distance, str) and distance != "hamming":
+        raise unknown("a distance of leakage", distance, ("hamming", "a matrix d[x, y]"))
+    d = 1.0 - np.eye(inputs) if isinstance(distance, str) else finite(distance, "distance", 2)
     if d.shape[0] not in (inputs, task.joint.useful.size):
         raise InputError(f"a distance is a finite matrix d[x, y] with {inputs} rows, got shape {d.shape}.")
     return d if d.shape[0] == inputs else np.tile(d, (task.rows, 1))

@@ -16,7 +16,7 @@ from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
 from sfumato.designers.base import LIMIT, Design, Details, Draft, Options, Task
 from sfumato.designers.choose import design
-from sfumato.designers.distances import Distance, Outputs, measured
+from sfumato.designers.distances import Distance, Outputs, finite, measured
 from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
 from sfumato.errors import InputError, is_number
 from sfumato.joint import Joint
@@ -40,10 +40,11 @@ def hamming(task: Task) -> Draft:
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
-    q, bound = loss.least_hamming(sources, task.epsilon)
+    found = loss.least_losses(sources, task.epsilon)
+    q = loss.attaining(found.q, task.epsilon)
     details: Details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
     wide = Task(task.within, task.epsilon, "ldp", "useful")
-    return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), bound, task.within, details)
+    return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), found.bound, task.within, details)
 
 
 # --- the least ε, or the least information, for a given budget of distortion; and whole curves ------------------------
@@ -156,7 +157,7 @@ def least_epsilon(
 
 def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
     """The least ε of LDP about the input; `own`: outputs are the letters themselves."""
-    within, useful, measure, least = asked
+    within, _, measure, least = asked
     exact = measure.name == "hamming" and own
     budget = _budget(budget, share=exact)
     if least > budget or (exact and budget == 0):
@@ -171,7 +172,7 @@ def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
         if found is None:
             raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
         q = found.q
-    return _sealed(q, bound, measure, within, useful, budget)
+    return _sealed(q, bound, asked, budget)
 
 
 def _answers(base: LossProblem, scale: float, tolerance: float) -> Trial[LeastLoss]:
@@ -212,10 +213,9 @@ def _bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[flo
     return low, made
 
 
-def _sealed(
-    q: Floats, bound: float, measure: Distance, within: Sources, useful: Alphabet, budget: float
-) -> LeastEpsilon:
+def _sealed(q: Floats, bound: float, asked: Measured, budget: float) -> LeastEpsilon:
     """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
+    within, useful, measure, _ = asked
     q, measure = measure.seen(q)
     law, secret = Table(q, 1).rounded(None, 0.0), Alphabet.named("secret", 1)
     bare = Mechanism(law, secret, useful, "useful", "hamming", answers=measure.answers)
@@ -224,9 +224,8 @@ def _sealed(
         bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + ALIKE))
         level = proof.level
     made = bare.with_claim(Claim("ldp", level))
-    matrix = made.matrix
-    assert matrix is not None
-    spent = within.worst(lost(matrix, measure.matrix))[0]
+    assert made.matrix is not None
+    spent = within.worst(lost(made.matrix, measure.matrix))[0]
     return LeastEpsilon(level, min(bound, level), made, spent, budget, certificate(made, wider=False), within)
 
 
@@ -290,9 +289,7 @@ def tradeoff(
     if not isinstance(within, ChiSquareBall | Exactly):
         raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a {type(within).__name__}",
                          next="Give sf.ChiSquareBall(joint) or sf.Exactly(joint).")
-    points = np.unique(np.asarray(epsilons, float))
-    if not points.size or not np.all(np.isfinite(points)) or points[0] < 0:
-        raise InputError(f"epsilons must be finite numbers of nats, zero or more, got {epsilons!r:.60}.")
+    points = np.unique(finite(epsilons, "epsilons"))
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)

@@ -107,12 +107,12 @@ def loss_at(p: Floats, e: float) -> float:
 def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, float]:
     """A mechanism of level ε*, for any set of sources, and a proved bound: from below, as Newton would, each time to
     the level that the mixture which proves the least loss at the last one needs: nothing below it meets the budget."""
-    e, found = 1.0, _least_losses(sources, 0.0)
+    e, found = 1.0, least_losses(sources, 0.0)
     while found.value > budget + DUST:
         needed = level_at(found.source, budget)
         if not needed > e:
             break
-        e, found = needed, _least_losses(replace(sources, members=found.members), float(np.log(needed)))
+        e, found = needed, least_losses(replace(sources, members=found.members), float(np.log(needed)))
     if e == 1.0:
         return attaining(found.q, 0.0), 0.0
     levels = found.q * min(1.0, budget / found.value)
@@ -120,13 +120,7 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, floa
     return attaining(levels, np.log(reached)), float(np.log(min(e, reached)))
 
 
-def least_hamming(sources: Sources, epsilon: float) -> tuple[Floats, float]:
-    """A mechanism with the least worst-case loss at a level, and a proved bound of it."""
-    found = _least_losses(sources, epsilon)
-    return attaining(found.q, epsilon), found.bound
-
-
-def _least_losses(sources: Sources, epsilon: float) -> LeastLoss:
+def least_losses(sources: Sources, epsilon: float) -> LeastLoss:
     """min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
     m = sources.members.shape[1]
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
@@ -150,7 +144,7 @@ def class_of(sources: Sources) -> str:
     II: P_i ≥ P_j for all members, for every consecutive pair of some order.
     """
     order, unit = np.argsort(-sources.members.mean(axis=0), kind="stable"), np.eye(sources.members.shape[1])
-    if _least_losses(sources, 0.0).bound >= 1.0 - 1.0 / len(unit) - SOLVED:
+    if least_losses(sources, 0.0).bound >= 1.0 - 1.0 / len(unit) - SOLVED:
         return "I"
     fits = all(sources.worst(unit[j] - unit[i])[0] <= DUST for i, j in itertools.pairwise(order))
     return "II" if fits else "III"
