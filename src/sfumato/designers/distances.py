@@ -59,7 +59,8 @@ def measured(useful: Alphabet, distance: object, values: object = None, outputs:
     points = None if numbers is None or name in ("hamming", "matrix") else _grid(outputs, numbers)
     if callable(of := NAMES.get(name, distance)):
         labels = [None if x is None else str(x) for x in useful.labels]
-        first, second = (numbers, points) if points is not None else (labels, _named_by(labels, outputs))
+        first: Iterable[object] = labels if points is None or numbers is None else numbers
+        second: Iterable[object] = _named_by(labels, outputs) if points is None else points
         try:
             matrix = np.array([[float(of(u, y)) for y in second] for u in first])
         except (TypeError, ValueError) as error:
@@ -71,9 +72,9 @@ def measured(useful: Alphabet, distance: object, values: object = None, outputs:
     if not np.all(np.isfinite(matrix)) or (matrix < 0).any():
         raise InputError("distances must be finite and not negative.")
     column = useful.columns[0].name if len(useful.columns) == 1 else "output"
-    own = points is None or outputs is None
-    answers = _labels(column, outputs, matrix.shape[1], useful) if own else named(column, points)
-    return Distance(matrix, answers, numbers, points, name)
+    if points is not None and outputs is not None:
+        return Distance(matrix, named(column, points), numbers, points, name)
+    return Distance(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers, points, name)
 
 
 def letters(useful: Alphabet) -> Floats:

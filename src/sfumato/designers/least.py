@@ -123,13 +123,12 @@ def _about_secret(sources: object, about: str | None) -> bool:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
         raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
-    if not is_set(sources):
-        if about == "secret":
-            raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
-        return False
+    if about == "secret" and not is_set(sources):
+        raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
+    if about is not None or not is_set(sources):
+        return about == "secret"
     p = sources.joint.p
-    identity = p.shape[0] == p.shape[1] and not np.any(p - np.diag(np.diag(p)))
-    return about == "secret" or (about is None and p.shape[0] > 1 and not identity)
+    return len(p) > 1 and not (p.shape[0] == p.shape[1] and np.array_equal(p, np.diag(np.diag(p))))
 
 
 def least_epsilon(
@@ -193,22 +192,17 @@ def _bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[flo
 
     The budget may lie between loss and bound, which is as close as a solver gets.
     """
-    low = 0.0
-    for high in ATTEMPTED:
-        value, bound, made = tried(high)
-        if value <= budget:
+    low, high, made, attempts = 0.0, math.inf, None, iter(ATTEMPTED)
+    while made is None or high - low > tolerance * max(high, LEAST_EPSILON):
+        epsilon = next(attempts, None) if made is None else 0.5 * (low + high)
+        if epsilon is None:
             break
-        low = high if bound > budget else low
-    else:
-        return low, None
-    while high - low > tolerance * max(high, LEAST_EPSILON):
-        middle = 0.5 * (low + high)
-        value, bound, found = tried(middle)
+        value, bound, found = tried(epsilon)
         if value <= budget:
-            made, high = found, middle
+            made, high = found, epsilon
         elif bound > budget:
-            low = middle
-        else:
+            low = epsilon
+        elif made is not None:
             break
     return low, made
 

@@ -215,8 +215,7 @@ def solve_by_cuts(
     Each round mends the optimum of the relaxation, whose prices prove a bound as only members of F ever enter, and cuts
     it off with the point half way to it from inside.
     """
-    even = np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs)
-    best = known or replace(UNKNOWN, q=even)
+    best = known or replace(UNKNOWN, q=np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs))
     master = best.relaxed or centred(problem)
 
     def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
@@ -252,16 +251,16 @@ def least_loss(
     problem: LossProblem, *, engine: str = "auto", tolerance: float = 1e-6, budget: Budget = FREE
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound: linear problems by LP, others by cones."""
-    if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
-        lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
-        q = np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
-        return LeastLoss(q, min(lost), -math.inf, "constant")
     if problem.epsilon**2 < REPAIRED:  # mending takes more than such a level gives
         silent = best_constant(problem)
         if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
             return silent
-        known = replace(silent, bound=-math.inf, engine="cuts", relaxed=None)
+        known = replace(silent, bound=-math.inf, engine="cuts")
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
+    if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
+        lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
+        q = np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
+        return LeastLoss(q, min(lost), -math.inf, "constant")
     linear = math.isinf(problem.privacy_radius) or max(problem.privacy_radius, problem.utility_radius) <= 0.0
     by_cuts = linear if engine == "auto" else math.isinf(problem.privacy_radius) or engine == "cuts"
     return (solve_by_cuts if by_cuts else solve_by_growing_cones)(problem, tolerance=tolerance, budget=budget)
