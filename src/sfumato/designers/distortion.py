@@ -53,7 +53,20 @@ def distortion(
 
     if chosen:
         measure = _chosen(task, measure, nearest, budget)
-    return _drafted(task, measure, nearest(measure, budget), robust, chosen)
+    answer = nearest(measure, budget)
+    least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
+    bound = max(answer.bound * unit_of(task, measure), least)
+    notes = [] if robust_privacy or isinstance(task.within, Exactly) else [
+        "private at the design distribution only: robust_privacy=True promises it for the whole ball"
+    ]
+    if math.isinf(answer.bound):
+        notes.append(f"{ENDED}: one output for all inputs")
+    if chosen:
+        notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
+    told = task if robust_privacy else replace(task, within=Exactly(task.joint))
+    details = {"problem": FOUR[robust], "engine": answer.engine}
+    judged = task.within if robust_utility else task.joint
+    return near(told, "distortion", answer.q, measure, bound, judged, details, tuple(notes))
 
 
 def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outputs: Outputs) -> None:
@@ -81,22 +94,6 @@ def problem_of(task: Task, measure: Distance, robust: tuple[bool, bool]) -> Loss
 def unit_of(task: Task, measure: Distance) -> float:
     """What the best constant output costs at P̂, unless that is nothing."""
     return float((task.joint.p_useful @ measure.matrix).min()) or float(measure.matrix.max()) or 1.0
-
-
-def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool) -> Draft:
-    least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
-    bound = max(answer.bound * unit_of(task, measure), least)
-    notes = [] if robust[0] or isinstance(task.within, Exactly) else [
-        "private at the design distribution only: robust_privacy=True promises it for the whole ball"
-    ]
-    if math.isinf(answer.bound):
-        notes.append(f"{ENDED}: one output for all inputs")
-    if chosen:
-        notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
-    told = task if robust[0] else replace(task, within=Exactly(task.joint))
-    details = {"problem": FOUR[robust], "engine": answer.engine}
-    judged = task.within if robust[1] else task.joint
-    return near(told, "distortion", answer.q, measure, bound, judged, details, tuple(notes))
 
 
 def near(

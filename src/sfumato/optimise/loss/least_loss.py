@@ -169,16 +169,12 @@ def _inside(parts: Sequence[tuple[Floats, Floats, Floats]], most: Floats) -> tup
     for step in SHARES:
         share[out] = step
         now = tuple(np.where(p.any(axis=1, keepdims=True), r + share * (centre - r), r) for p, r, centre in parts)
-        out = np.asarray(sum(_size(p, r) for (p, _, _), r in zip(parts, now, strict=True)) > most)
+        free = (np.where(p > 0.0, np.inf, 0.0) for p, _, _ in parts)  # ∞ where R misses a cell
+        squares = [np.divide(p * p, r, out=o, where=r > 0.0) for (p, _, _), r, o in zip(parts, now, free, strict=True)]
+        out = np.asarray(sum(np.sqrt(x.sum(axis=-1)) for x in squares) > most)
         if not out.any():
             break
     return now
-
-
-def _size(p: Floats, r: Floats) -> Floats:
-    """√(Σ p²/R) along the last axis, ∞ where R misses a cell."""
-    squares = np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0)
-    return np.asarray(np.sqrt(squares.sum(axis=-1)))
 
 
 def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: Budget = FREE) -> LeastLoss:

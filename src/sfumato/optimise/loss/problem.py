@@ -28,9 +28,8 @@ PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 def all_pairs(ys: int, ss: int) -> PairIndex:
     """Every output with every ordered pair of different secrets."""
-    y, s1, s2 = (x.ravel() for x in np.indices((ys, ss, ss)))
-    keep = s1 != s2
-    return y[keep], s1[keep], s2[keep]
+    y, s1, s2 = np.nonzero(np.broadcast_to(~np.eye(ss, dtype=np.bool_), (ys, ss, ss)))
+    return y, s1, s2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
