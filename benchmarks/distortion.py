@@ -118,7 +118,8 @@ def hamming(rng: Any) -> list[Row]:
     rows = []
     for m, k, limit in ((10, 5, 0.005), (1000, 50, 10.0)):
         sources = rng.dirichlet(np.ones(m), size=k)
-        from sfumato.optimise.loss.sources import Sources, least_epsilon_hamming
+        from sfumato.optimise.loss.problem import Sources
+        from sfumato.optimise.loss.sources import least_epsilon_hamming
 
         _, alone = timed(lambda p=sources: least_epsilon_hamming(Sources.of(p), 0.3), 5)
         made, seconds = timed(lambda p=sources: sf.least_epsilon(p, 0.3), 3)

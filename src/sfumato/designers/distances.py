@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from sfumato.tolerances import ALIKE
 NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
 }
-NAMES = (*NUMERIC, "hamming")
+NAMES: dict[str, Callable[..., Any]] = {**NUMERIC, "hamming": lambda u, y: str(u) != str(y)}
 Outputs = int | Iterable[object] | None  # how many points, or which, or the useful values themselves
 
 
@@ -49,40 +49,32 @@ def measured(useful: Alphabet, distance: object, values: object = None, outputs:
     `outputs` is a list of numbers, the number of points of an even grid, or None for the useful values themselves;
     for a matrix and for a function of labels it may name the outputs.
     """
-    column = useful.columns[0].name if len(useful.columns) == 1 else "output"
-    numbers = None if values is None else _numbers(values, "values")
+    name = distance if isinstance(distance, str) else "function" if callable(distance) else "matrix"
+    if isinstance(distance, str) and name not in NAMES:
+        raise unknown("a distance", name, NAMES)
+    given = letters(useful) if values is None and name in NUMERIC else values
+    numbers = None if given is None else finite(given, "values")
     if numbers is not None and len(numbers) != useful.size:
         raise InputError(f"values must hold a number for each of the {useful.size} useful values, got {len(numbers)}.")
-    if isinstance(distance, str):
-        if distance not in NAMES:
-            raise unknown("a distance", distance, NAMES)
-        if distance == "hamming":
-            return _by_function(useful, column, lambda u, y: str(u) != str(y), None, outputs, distance)
-        numbers = letters(useful) if numbers is None else numbers
-        return _by_function(useful, column, NUMERIC[distance], numbers, outputs, distance)
-    if callable(distance):
-        return _by_function(useful, column, distance, numbers, outputs, "function")
-    matrix = _checked(_numbers(distance, "distance", 2), useful)
-    return Distance(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers)
-
-
-def _by_function(
-    useful: Alphabet, column: str, distance: Callable[..., Any], numbers: Floats | None, outputs: Outputs, name: str
-) -> Distance:
-    """Of numbers, if there are any, or of labels."""
-    if numbers is None:
-        points, first = None, [None if x is None else str(x) for x in useful.labels]
-        second = first if outputs is None else _named_by(outputs)
+    points = None if numbers is None or name in ("hamming", "matrix") else _grid(outputs, numbers)
+    if callable(of := NAMES.get(name, distance)):
+        labels = [None if x is None else str(x) for x in useful.labels]
+        first: Iterable[object] = labels if points is None or numbers is None else numbers
+        second: Iterable[object] = _named_by(labels, outputs) if points is None else points
+        try:
+            matrix = np.array([[float(of(u, y)) for y in second] for u in first])
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the distance function must return a number for every pair of values: {error}.") from None
     else:
-        points, first = _grid(outputs, numbers), list(numbers)
-        second = list(points)
-    try:
-        matrix = np.array([[float(distance(u, y)) for y in second] for u in first])
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the distance function must return a number for every pair of values: {error}.") from None
-    own = points is None or outputs is None
-    answers = _labels(column, outputs, len(second), useful) if own else named(column, np.asarray(points))
-    return Distance(_checked(matrix, useful), answers, numbers, points, name)
+        matrix = finite(distance, "distance", 2)
+    if len(matrix) != useful.size:
+        raise InputError(f"distance must have {useful.size} rows, one for each useful value, got shape {matrix.shape}.")
+    if not np.all(np.isfinite(matrix)) or (matrix < 0).any():
+        raise InputError("distances must be finite and not negative.")
+    column = useful.columns[0].name if len(useful.columns) == 1 else "output"
+    if points is not None and outputs is not None:
+        return Distance(matrix, named(column, points), numbers, points, name)
+    return Distance(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers, points, name)
 
 
 def letters(useful: Alphabet) -> Floats:
@@ -119,16 +111,16 @@ def _labels(column: str, outputs: Outputs, size: int, useful: Alphabet) -> Colum
         return replace(useful.columns[0], cuts=None, other=None)
     if outputs is None:
         return Column.of(column, [useful.text(i) for i in range(size)])
-    shown = [str(x) for x in _named_by(outputs)]
+    shown = _named_by([], outputs)
     if len(shown) != size:
         raise InputError(f"outputs must name each of the {size} outputs, got {len(shown)}.")
-    return Column.of(column, shown)
+    return Column.of(column, [str(x) for x in shown])
 
 
-def _named_by(outputs: int | Iterable[object]) -> list[object]:
+def _named_by(labels: list[str | None], outputs: Outputs) -> Sequence[object]:
     if isinstance(outputs, int):
         raise InputError(f"outputs must be listed where values are no numbers, got {outputs}.")
-    return list(outputs)
+    return labels if outputs is None else list(outputs)
 
 
 def _grid(outputs: Outputs, values: Floats) -> Floats:
@@ -138,10 +130,11 @@ def _grid(outputs: Outputs, values: Floats) -> Floats:
         if outputs < 1:
             raise InputError(f"outputs must be at least one point, got {outputs}.")
         return np.linspace(values.min(), values.max(), outputs)
-    return _numbers(outputs, "outputs")
+    return finite(outputs, "outputs")
 
 
-def _numbers(given: object, what: str, dimensions: int = 1) -> Floats:
+def finite(given: object, what: str, dimensions: int = 1) -> Floats:
+    """A list or a matrix of finite numbers."""
     try:
         found = np.asarray(given, float)
     except (TypeError, ValueError):
@@ -150,11 +143,3 @@ def _numbers(given: object, what: str, dimensions: int = 1) -> Floats:
         shape = "a list of finite numbers" if dimensions == 1 else "a matrix d[u, y] of finite numbers"
         raise InputError(f"{what} must be {shape}, got {given!r:.80}.")
     return found
-
-
-def _checked(matrix: Floats, useful: Alphabet) -> Floats:
-    if matrix.shape[0] != useful.size:
-        raise InputError(f"distance must have {useful.size} rows, one for each useful value, got shape {matrix.shape}.")
-    if not np.all(np.isfinite(matrix)) or (matrix < 0).any():
-        raise InputError("distances must be finite and not negative.")
-    return matrix

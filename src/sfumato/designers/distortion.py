@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import ENDED, LIMIT, Details, Draft, Task
 from sfumato.designers.closed_forms import given_secrets
-from sfumato.designers.distances import NUMERIC, Distance, Outputs, measured
+from sfumato.designers.distances import NUMERIC, Distance, Outputs, finite, measured
 from sfumato.errors import InputError, checked_epsilon, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -28,6 +28,7 @@ from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 
 ENGINES = ("auto", "cones", "cuts")
 LEAST_APART = 1e-3  # of the range of values: chosen outputs closer than this are one
+FINE = 501  # points of the range, further apart than that, among which outputs are chosen
 CHOOSING = 3  # rounds in which chosen outputs are moved to where they are cheapest
 FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
 
@@ -52,7 +53,20 @@ def distortion(
 
     if chosen:
         measure = _chosen(task, measure, nearest, budget)
-    return _drafted(task, measure, nearest(measure, budget), robust, chosen)
+    answer = nearest(measure, budget)
+    least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
+    bound = max(answer.bound * unit_of(task, measure), least)
+    notes = [] if robust_privacy or isinstance(task.within, Exactly) else [
+        "private at the design distribution only: robust_privacy=True promises it for the whole ball"
+    ]
+    if math.isinf(answer.bound):
+        notes.append(f"{ENDED}: one output for all inputs")
+    if chosen:
+        notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
+    told = task if robust_privacy else replace(task, within=Exactly(task.joint))
+    details = {"problem": FOUR[robust], "engine": answer.engine}
+    judged = task.within if robust_utility else task.joint
+    return near(told, "distortion", answer.q, measure, bound, judged, details, tuple(notes))
 
 
 def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outputs: Outputs) -> None:
@@ -82,22 +96,6 @@ def unit_of(task: Task, measure: Distance) -> float:
     return float((task.joint.p_useful @ measure.matrix).min()) or float(measure.matrix.max()) or 1.0
 
 
-def _drafted(task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool) -> Draft:
-    least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
-    bound = max(answer.bound * unit_of(task, measure), least)
-    notes = [] if robust[0] or isinstance(task.within, Exactly) else [
-        "private at the design distribution only: robust_privacy=True promises it for the whole ball"
-    ]
-    if math.isinf(answer.bound):
-        notes.append(f"{ENDED}: one output for all inputs")
-    if chosen:
-        notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
-    told = task if robust[0] else replace(task, within=Exactly(task.joint))
-    details = {"problem": FOUR[robust], "engine": answer.engine}
-    judged = task.within if robust[1] else task.joint
-    return near(told, "distortion", answer.q, measure, bound, judged, details, tuple(notes))
-
-
 def near(
     task: Task, method: str, q: Floats, measure: Distance, bound: float, judged: UncertaintySet | Joint,
     details: Details, notes: tuple[str, ...] = (),
@@ -114,46 +112,24 @@ def near(
 def _chosen(
     task: Task, measure: Distance, nearest: Callable[[Distance, Budget], LeastLoss], budget: Budget
 ) -> Distance:
-    """Outputs where they are cheapest: from a finer grid, moved to the mean or median of what they stand for.
+    """Outputs where they are cheapest: the useful values and their middles, moved to the point nearest to what they
+    stand for at P̂.
 
     Moving changes no probability: privacy stays, distortion falls. Then it is designed again, with the useful values.
+    Two in nearly one place would share a column's information: hard to invert, for a gain of at most their distance².
     """
     if measure.name not in NUMERIC or measure.values is None:
         chosen = option("--outputs chosen", "outputs='chosen'")
         raise InputError(f"{chosen} needs distance 'squared' or 'absolute': outputs must be points of the line.")
-    own = np.unique(measure.values)
-    grid = np.unique(np.concatenate([own, (own[1:] + own[:-1]) / 2]))
+    own, p = np.unique(measure.values), task.joint.p if task.reads == "both" else task.joint.p_useful[None, :]
+    grid, fine = np.unique([own, np.append(own[1:] + own[:-1], 2 * own[-1]) / 2]), np.linspace(own[0], own[-1], FINE)
     for _ in range(CHOOSING):
         q = nearest(measure.at(grid), budget.part(1 / (CHOOSING + 1))).q
-        live = q.max(axis=1) > GHOST
-        grid = _apart(own, _centres(task, q[live], measure, grid[live]))
+        weight = np.einsum("ysu,su->yu", q.reshape(len(q), *p.shape), p)[q.max(axis=1) > GHOST]
+        moved = fine[np.unique(np.argmin(weight @ NUMERIC[measure.name](measure.values[:, None], fine), axis=1))]
+        apart = np.abs(moved[:, None] - own).min(axis=1) > LEAST_APART * np.ptp(own)
+        grid = np.sort(np.concatenate([own, moved[apart]]))
     return measure.at(grid)
-
-
-def _apart(own: Floats, moved: Floats) -> Floats:
-    """The useful values, and moved points that are apart from them and from each other.
-
-    Two in nearly one place would share a column's information: hard to invert, for a gain of at most their distance².
-    """
-    room = LEAST_APART * float(np.ptp(own))
-    points = list(own)
-    for x in np.unique(moved):
-        if min(abs(x - y) for y in points) > room:
-            points.append(float(x))
-    return np.sort(np.asarray(points))
-
-
-def _centres(task: Task, q: Floats, measure: Distance, points: Floats) -> Floats:
-    """The point with the least expected distance for each output, under P̂."""
-    assert measure.values is not None
-    p = task.joint.p if task.reads == "both" else task.joint.p_useful[None, :]
-    weight = np.einsum("ysu,su->yu", q.reshape(len(q), *p.shape), p)
-    total = weight.sum(1)
-    if measure.name == "squared":
-        return np.where(total > 0, weight @ measure.values / np.where(total > 0, total, 1.0), points)
-    order = np.argsort(measure.values)
-    middle = (np.cumsum(weight[:, order], axis=1) >= total[:, None] / 2).argmax(axis=1)
-    return np.asarray(measure.values[order][middle])
 
 
 # --- the same under limits on maximal (α, β)-leakage, or the most information there -----------------------------------
@@ -204,12 +180,10 @@ def _prior(task: Task) -> Floats:
 def _distances(task: Task, distance: object) -> Floats:
     """d[x, y] for the inputs the mechanism reads."""
     inputs = task.rows * task.joint.useful.size
-    if isinstance(distance, str):
-        if distance != "hamming":
-            raise unknown("a distance of leakage", distance, ("hamming", "a matrix d[x, y]"))
-        return 1.0 - np.eye(inputs)
-    d = np.asarray(distance, float)
-    if d.ndim != 2 or d.shape[0] not in (inputs, task.joint.useful.size) or not np.all(np.isfinite(d)):
+    if isinstance(distance, str) and distance != "hamming":
+        raise unknown("a distance of leakage", distance, ("hamming", "a matrix d[x, y]"))
+    d = 1.0 - np.eye(inputs) if isinstance(distance, str) else finite(distance, "distance", 2)
+    if d.shape[0] not in (inputs, task.joint.useful.size):
         raise InputError(f"a distance is a finite matrix d[x, y] with {inputs} rows, got shape {d.shape}.")
     return d if d.shape[0] == inputs else np.tile(d, (task.rows, 1))
 

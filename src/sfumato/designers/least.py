@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,16 +16,18 @@ from sfumato.certification import Certificate, certificate, seal
 from sfumato.decimals import at_least, at_most
 from sfumato.designers.base import LIMIT, Design, Details, Draft, Options, Task
 from sfumato.designers.choose import design
-from sfumato.designers.distances import Distance, Outputs, measured
+from sfumato.designers.distances import Distance, Outputs, finite, measured
 from sfumato.designers.distortion import FOUR, near, problem_of, unit_of
-from sfumato.errors import InputError
+from sfumato.errors import InputError, is_number
+from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss import sources as loss
 from sfumato.optimise.loss.least_loss import least_loss
-from sfumato.optimise.loss.sources import Sources, class_of, lost
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, Sources
+from sfumato.optimise.loss.sources import class_of, lost
 from sfumato.tolerances import ALIKE
-from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import is_set
 
 
@@ -38,10 +40,11 @@ def hamming(task: Task) -> Draft:
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
-    q, bound = loss.least_hamming(sources, task.epsilon)
+    found = loss.least_losses(sources, task.epsilon)
+    q = loss.attaining(found.q, task.epsilon)
     details: Details = {"class": class_of(sources), "levels": 1.0 - np.diag(q)}
     wide = Task(task.within, task.epsilon, "ldp", "useful")
-    return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), bound, task.within, details)
+    return near(wide, "hamming", q, measured(task.joint.useful, "hamming"), found.bound, task.within, details)
 
 
 # --- the least ε, or the least information, for a given budget of distortion; and whole curves ------------------------
@@ -54,6 +57,11 @@ CLASSES = {
 }
 Measured = tuple[Sources, Alphabet, Distance, float]
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
+TOLERANCE = 1e-8  # of the least ε about the input, relative
+LEAST_EPSILON = 1e-3  # nats: tolerances are relative to ε, and to this where ε is smaller
+ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
+Found = TypeVar("Found")
+Trial = Callable[[float], tuple[float, float, Found]]  # ε ↦ a loss, a bound of it, and what has this loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,20 +105,16 @@ class LeastLeakage:
 
 
 def _budget(budget: float, *, share: bool) -> float:
-    try:
-        value = float(budget)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value) or value < 0 or (share and value > 1):
+    if not is_number(budget) or budget < 0 or (share and budget > 1):
         allowed = "a share between 0 and 1" if share else "a number, zero or more"
-        raise InputError(f"budget must be {allowed}, got {budget!r}.")
-    return value
+        raise InputError(f"budget must be {allowed}", value=budget)
+    return float(budget)
 
 
 def _measured(sources: object, distance: object, values: object, outputs: Outputs) -> Measured:
     """The set, the labels of its letters, their distances, and what is lost if all letters go to the nearest output."""
     within = Sources.of(sources)
-    useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.size)
+    useful = sources.joint.useful if is_set(sources) else Alphabet.named("useful", within.members.shape[1])
     measure = measured(useful, distance, values, outputs)
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
 
@@ -119,13 +123,12 @@ def _about_secret(sources: object, about: str | None) -> bool:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
         raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
-    if not is_set(sources):
-        if about == "secret":
-            raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
-        return False
+    if about == "secret" and not is_set(sources):
+        raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
+    if about is not None or not is_set(sources):
+        return about == "secret"
     p = sources.joint.p
-    identity = p.shape[0] == p.shape[1] and not np.any(p - np.diag(np.diag(p)))
-    return about == "secret" or (about is None and p.shape[0] > 1 and not identity)
+    return len(p) > 1 and not (p.shape[0] == p.shape[1] and np.array_equal(p, np.diag(np.diag(p))))
 
 
 def least_epsilon(
@@ -153,7 +156,7 @@ def least_epsilon(
 
 def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
     """The least ε of LDP about the input; `own`: outputs are the letters themselves."""
-    within, useful, measure, least = asked
+    within, _, measure, least = asked
     exact = measure.name == "hamming" and own
     budget = _budget(budget, share=exact)
     if least > budget or (exact and budget == 0):
@@ -161,14 +164,52 @@ def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
     if exact:
         q, bound = loss.least_epsilon_hamming(within, budget)
     else:
-        bound, q = loss.least_epsilon_for(within, measure.matrix, budget)
-    return _sealed(q, bound, measure, within, useful, budget)
+        even = np.tile(within.members.mean(axis=0) / 2, (2, 1))  # of two secrets that may each be anywhere: LDP
+        task = Task(Anything(Joint.from_probabilities(even / even.sum())), 0.0, "rldp", "useful")
+        base = replace(problem_of(task, measure, (True, True)), judged=within)
+        bound, found = _bisected(_answers(base, unit_of(task, measure), TOLERANCE), budget, TOLERANCE)
+        if found is None:
+            raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
+        q = found.q
+    return _sealed(q, bound, asked, budget)
 
 
-def _sealed(
-    q: Floats, bound: float, measure: Distance, within: Sources, useful: Alphabet, budget: float
-) -> LeastEpsilon:
+def _answers(base: LossProblem, scale: float, tolerance: float) -> Trial[LeastLoss]:
+    """The least loss of a problem at any ε, and its bound, in units of its distance."""
+
+    def tried(epsilon: float) -> tuple[float, float, LeastLoss]:
+        nonlocal base
+        found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
+        if isinstance(base.judged, Sources):  # the next one starts with the members that this one met
+            base = replace(base, judged=replace(base.judged, members=found.members))
+        return found.value * scale, found.bound * scale, found
+
+    return tried
+
+
+def _bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
+    """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
+
+    The budget may lie between loss and bound, which is as close as a solver gets.
+    """
+    low, high, made, attempts = 0.0, math.inf, None, iter(ATTEMPTED)
+    while made is None or high - low > tolerance * max(high, LEAST_EPSILON):
+        epsilon = next(attempts, None) if made is None else 0.5 * (low + high)
+        if epsilon is None:
+            break
+        value, bound, found = tried(epsilon)
+        if value <= budget:
+            made, high = found, epsilon
+        elif bound > budget:
+            low = epsilon
+        elif made is not None:
+            break
+    return low, made
+
+
+def _sealed(q: Floats, bound: float, asked: Measured, budget: float) -> LeastEpsilon:
     """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
+    within, useful, measure, _ = asked
     q, measure = measure.seen(q)
     law, secret = Table(q, 1).rounded(None, 0.0), Alphabet.named("secret", 1)
     bare = Mechanism(law, secret, useful, "useful", "hamming", answers=measure.answers)
@@ -177,9 +218,8 @@ def _sealed(
         bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + ALIKE))
         level = proof.level
     made = bare.with_claim(Claim("ldp", level))
-    matrix = made.matrix
-    assert matrix is not None
-    spent = within.worst(lost(matrix, measure.matrix))[0]
+    assert made.matrix is not None
+    spent = within.worst(lost(made.matrix, measure.matrix))[0]
     return LeastEpsilon(level, min(bound, level), made, spent, budget, certificate(made, wider=False), within)
 
 
@@ -194,9 +234,9 @@ def _dual(
         made = design(within, epsilon, "distortion", **asked)
         return made.value, made.bound, made
 
-    low, made = loss.bisected(tried, budget, tolerance)
+    low, made = _bisected(tried, budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(loss.ATTEMPTED[-1])[0], budget)
+        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -216,7 +256,7 @@ def least_leakage(
         most = at_least(least)
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {most}.")
     found = loss.mutual_leakage(within, matrix, budget)
-    return LeastLeakage(found.value, found.bound, found.made, found.source, within.worst(lost(found.made, matrix))[0])
+    return LeastLeakage(found.value, found.bound, found.q, found.source, within.worst(lost(found.q, matrix))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,17 +283,11 @@ def tradeoff(
     if not isinstance(within, ChiSquareBall | Exactly):
         raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a {type(within).__name__}",
                          next="Give sf.ChiSquareBall(joint) or sf.Exactly(joint).")
-    points = np.unique(np.asarray(epsilons, float))
-    if not points.size or not np.all(np.isfinite(points)) or points[0] < 0:
-        raise InputError(f"epsilons must be finite numbers of nats, zero or more, got {epsilons!r:.60}.")
+    points = np.unique(finite(epsilons, "epsilons"))
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-
-    def ends(epsilon: float) -> tuple[float, float]:
-        found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
-        return found.value * scale, found.bound * scale
-
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Clarabel works without the interpreter's lock
-        value, bound = np.array(list(pool.map(ends, points.tolist()))).T
+        found = list(pool.map(_answers(base, scale, tolerance), points.tolist()))
+    value, bound = np.array([ends for *ends, _ in found]).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

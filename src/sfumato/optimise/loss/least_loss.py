@@ -18,14 +18,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, Bools, Floats, Ints
+from sfumato.optimise.arrays import REPAIRED, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme
 from sfumato.optimise.linear import Matrix
 from sfumato.optimise.loss import problem as loss
 from sfumato.optimise.loss.problem import FloorProgramme, LeastLoss, LossProblem, PairIndex, all_pairs, mended
-from sfumato.optimise.loss.sources import Sources, least_distortion
+from sfumato.optimise.loss.sources import UNKNOWN, Answer, against
 from sfumato.uncertainty.balls import spread_of
+from sfumato.uncertainty.sets import Anything
 
 CELL, PAIR = 5e-5, 1.5e-6  # seconds at least for each output and cell, and for each of them and secret
 NEARLY = 1e-2  # a ratio this close to e^ε earns a pair its exact cone
@@ -46,33 +47,31 @@ def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
         if problem.reads_both:
             mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
     ends = (float(problem.distance.min()), float(problem.distance.max())) if problem.utility_radius > 0.0 else None
-    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.p), ends, own)
+    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.read(problem.p)), ends, own)
 
 
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
 
 
-def cells(conic: ConicProgramme, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats) -> Prices:
-    """l ≤ r·(Σ_u p √x)², x = l/r + ν + Σ values·Q ≥ 0; p[k, u], columns and values [k, u, terms]. The price of x: k
-    enters the first row of a cone with +share and the second with −share."""
-    pair, cell = (x.ravel() for x in np.indices(p.shape))
+def cells(conic: ConicProgramme, p: Floats, r: Floats, columns: Ints, values: Floats) -> tuple[Ints, Ints, Prices]:
+    """ν, l ≤ r·(Σ_u p √x)² with x = l/r + ν + Σ values·Q ≥ 0, and the prices of x; p[k, u], columns and values
+    [k, u, terms]. k enters the first row of a cone with +share and the second with −share."""
+    nu, length, (pair, cell) = conic.fresh(len(p)), conic.fresh(len(p)), (x.ravel() for x in np.indices(p.shape))
     h, one, share = conic.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
     kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
     row = conic.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
     live = np.flatnonzero(p)
     heads, line = np.unique(pair[live], return_inverse=True)
     conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
-    return lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
+    return nu, length, lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
 
 
 def side(
     problem: LossProblem, conic: ConicProgramme, y: Ints, s: Ints, factor: float, r: Floats
 ) -> tuple[Ints, Ints, Prices]:
     """ν, l and prices of factor·Q(y|s,·) for every entry."""
-    nu, length, us = conic.fresh(len(y)), conic.fresh(len(y)), problem.p.shape[1]
-    columns = (problem.start(y, s)[:, None] + np.arange(us))[:, :, None]
-    values = np.full(columns.shape, factor)
-    return nu, length, cells(conic, problem.conditional[s], r, nu, length, columns, values)
+    columns = problem.at(y, s)[:, :, None]
+    return cells(conic, problem.conditional[s], r, columns, np.full(columns.shape, factor))
 
 
 def stretched(conic: ConicProgramme, t: Ints, length: Ints, a: Floats, beta: Floats) -> tuple[Ints, Ints]:
@@ -133,19 +132,17 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
 
 def worst_loss(problem: LossProblem, laws: FloorProgramme, conic: ConicProgramme) -> Reader:
     """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]; D is the last of the laws."""
-    ss, us = problem.p.shape
-    nu, length = conic.fresh(1), conic.fresh(1)
-    x = np.arange(ss * us) if problem.reads_both else np.tile(np.arange(us), ss)
-    columns = (np.arange(problem.outputs)[None, :] * problem.inputs + x[:, None])[None]
+    y, s = (x.ravel() for x in np.indices((problem.outputs, len(problem.p))))
+    columns = problem.at(y, s).reshape(problem.outputs, -1).T[None]
     r = np.sqrt(np.array([problem.utility_radius / (1.0 + problem.utility_radius)]))
-    centre, distances = problem.p.reshape(1, -1), -problem.distance[np.tile(np.arange(us), ss)][None]
-    prices = cells(conic, centre, r, nu, length, columns, distances)
+    centre, distances = problem.p.reshape(1, -1), np.tile(-problem.distance, (1, len(problem.p), 1))
+    nu, length, prices = cells(conic, centre, r, columns, distances)
     conic.hold([(np.array([laws.size - 1]), np.ones(1)), (nu, -np.ones(1)), (length, -r)])
 
     def read(z: Floats) -> tuple[Matrix, Floats]:
         price, most = prices(z), np.sqrt([1.0 + problem.utility_radius])
         p, = _inside([(centre, price / price.sum(), centre)], most)
-        return laws.loss(problem.cost(p.reshape(problem.p.shape))), np.ones(1)
+        return laws.loss(problem.cost(problem.read(p.reshape(problem.p.shape)))), np.ones(1)
 
     return read
 
@@ -172,16 +169,12 @@ def _inside(parts: Sequence[tuple[Floats, Floats, Floats]], most: Floats) -> tup
     for step in SHARES:
         share[out] = step
         now = tuple(np.where(p.any(axis=1, keepdims=True), r + share * (centre - r), r) for p, r, centre in parts)
-        out = np.asarray(sum(_size(p, r) for (p, _, _), r in zip(parts, now, strict=True)) > most)
+        free = (np.where(p > 0.0, np.inf, 0.0) for p, _, _ in parts)  # ∞ where R misses a cell
+        squares = [np.divide(p * p, r, out=o, where=r > 0.0) for (p, _, _), r, o in zip(parts, now, free, strict=True)]
+        out = np.asarray(sum(np.sqrt(x.sum(axis=-1)) for x in squares) > most)
         if not out.any():
             break
     return now
-
-
-def _size(p: Floats, r: Floats) -> Floats:
-    """√(Σ p²/R) along the last axis, ∞ where R misses a cell."""
-    squares = np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0)
-    return np.asarray(np.sqrt(squares.sum(axis=-1)))
 
 
 def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: Budget = FREE) -> LeastLoss:
@@ -204,7 +197,7 @@ def solve_by_cones(problem: LossProblem, *, exact: Bools | None = None, budget: 
         prices.append(paid)
     q, bound = problem.columns(answer.x), laws.bound(np.maximum(np.concatenate(prices), 0.0))
     private = mended(problem, q)
-    return LeastLoss(private, problem.distortion(private)[0], bound, "cones", laws, q)
+    return LeastLoss(private, problem.distortion(private)[0], bound, "cones", relaxed=laws, unmended=q)
 
 
 # --- cuts -------------------------------------------------------------------------------------------------------------
@@ -218,39 +211,32 @@ def solve_by_cuts(
     Each round mends the optimum of the relaxation, whose prices prove a bound as only members of F ever enter, and cuts
     it off with the point half way to it from inside.
     """
-    even = np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs)
-    best = known or LeastLoss(even, math.inf, -math.inf, "cuts")
+    best = known or replace(UNKNOWN, q=np.full((problem.outputs, problem.inputs), 1.0 / problem.outputs))
     master = best.relaxed or centred(problem)
-    if problem.utility_radius > 0.0:  # all sources there are where any distribution may occur
-        free = math.isinf(problem.utility_radius)
-        for p in np.eye(problem.p.size).reshape(-1, *problem.p.shape) if free else [problem.p]:
-            master.at_most(master.loss(problem.cost(p)))
-    while True:
-        before, solution = best, master.solve()
+
+    def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
+        if problem.utility_radius > 0.0:
+            master.at_most(np.array([master.loss(problem.cost(p)) for p in fresh]).reshape(-1, master.size))
+        solution = master.solve()
         q = problem.columns(solution.x)
-        made = mended(problem, q)
-        value, bound = problem.distortion(made)[0], master.proved(solution)
-        best = before.or_else(replace(before, q=made, value=value, bound=bound))
-        cuts = sum([separated(problem, master, x) for x in (0.5 * (q + before.q), q)])
-        unseen = problem.distortion(q)[0] - solution.value  # by a source that the relaxation did not know
-        gained = max(best.bound - before.bound, before.value - best.value) > DUST * problem.scale
-        more = cuts > 0 or unseen > max(REPAIRED, SEALING * abs(solution.value)) or gained
-        if not more or budget.over or best.within(tolerance, problem.scale):
-            return best
+        made, between = mended(problem, q), 0.5 * (q + best.q)
+        value, (_, p), (high, worst) = problem.distortion(made)[0], problem.distortion(between), problem.distortion(q)
+        unseen = high - solution.value > max(REPAIRED, SEALING * abs(solution.value))  # by sources met so far
+        found = replace(best, q=made, value=value, bound=master.proved(solution))
+        cuts = sum([separated(problem, master, x) for x in (between, q)])
+        return found, [p, worst] if unseen or cuts else [], cuts > 0
+
+    return against(problem.members, respond, lambda best: budget.over or best.within(tolerance), best)
 
 
 def separated(problem: LossProblem, master: FloorProgramme, q: Floats) -> int:
-    """How many pairs q breaks by more than sealing leaves room for anyway: each enters as a cut, the worst P as D ≥ its
-    loss."""
-    if problem.utility_radius > 0.0:
-        master.at_most(master.loss(problem.cost(problem.distortion(q)[1])))
+    """How many pairs q breaks by more than sealing leaves room for anyway: each enters as a cut."""
     if not 0.0 < problem.privacy_radius < math.inf:
         return 0
     pairs, worst = problem.worst(q)
     bad = np.flatnonzero(worst.ratio > np.exp(problem.epsilon) * (1.0 + SEALING))
-    if len(bad):
-        y, s1, s2 = (x[bad] for x in pairs)
-        master.at_most(problem.rows((y, s1, s2), worst.first[bad], worst.second[bad]))
+    y, s1, s2 = (x[bad] for x in pairs)
+    master.at_most(problem.rows((y, s1, s2), worst.first[bad], worst.second[bad]))
     return len(bad)
 
 
@@ -261,14 +247,16 @@ def least_loss(
     problem: LossProblem, *, engine: str = "auto", tolerance: float = 1e-6, budget: Budget = FREE
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound: linear problems by LP, others by cones."""
-    if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
-        return best_constant(problem)
-    if problem.epsilon**2 < REPAIRED and problem.privacy_radius > 0.0:  # mending takes more than such a level gives
-        known = replace(best_constant(problem), bound=-math.inf, engine="cuts")
+    if problem.epsilon**2 < REPAIRED:  # mending takes more than such a level gives
+        silent = best_constant(problem)
+        if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
+            return silent
+        known = replace(silent, bound=-math.inf, engine="cuts")
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
     if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
-        q = loss.constant(problem)
-        return LeastLoss(q, problem.distortion(q)[0], -math.inf, "constant")
+        lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
+        q = np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
+        return LeastLoss(q, min(lost), -math.inf, "constant")
     linear = math.isinf(problem.privacy_radius) or max(problem.privacy_radius, problem.utility_radius) <= 0.0
     by_cuts = linear if engine == "auto" else math.isinf(problem.privacy_radius) or engine == "cuts"
     return (solve_by_cuts if by_cuts else solve_by_growing_cones)(problem, tolerance=tolerance, budget=budget)
@@ -276,9 +264,10 @@ def least_loss(
 
 def best_constant(problem: LossProblem) -> LeastLoss:
     """The best law that ignores its input: least loss at ε = 0 about U."""
-    found = least_distortion(Sources.of(problem.judged), problem.distance, 0.0)
-    q = np.repeat(found.made[:, :1], problem.inputs, axis=1)
-    return LeastLoss(q, problem.distortion(q)[0], found.bound, "constant")
+    about = replace(problem, within=Anything(problem.within.joint), epsilon=0.0, reads_both=False)
+    found = solve_by_cuts(about, tolerance=REPAIRED)
+    q = np.repeat(found.q[:, :1], problem.inputs, axis=1)
+    return replace(found, q=q, value=problem.distortion(q)[0], engine="constant", relaxed=None)
 
 
 def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, budget: Budget = FREE) -> LeastLoss:

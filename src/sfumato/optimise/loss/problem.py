@@ -1,4 +1,4 @@
-"""Least expected loss under bounded ratios: the problem, its worst cases, answers made private.
+"""Least expected loss under bounded ratios: the problem, its sources and worst cases, answers made private.
 
 min_Q max_{P ∈ F_u} Σ P_{su} Q(y|s,u) d(u,y)  subject to  R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·) for (R1,R2) ∈ F_{U|s1,s2}
 [002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for. The slack b = √(1+B) − 1 is the same for every
@@ -8,41 +8,80 @@ pair [002, Thm 3], and all pairs are searched at once. What the ratios of an ans
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import sparse
 
+from sfumato.errors import InputError
 from sfumato.optimise.arrays import GHOST, MARGIN, REPAIRED, Floats, Ints, goal, lifted, mixed
 from sfumato.optimise.conic import LawProgramme
-from sfumato.uncertainty.sets import Anything, Pairs, UncertaintySet
+from sfumato.tolerances import SUMS_TO_ONE
+from sfumato.uncertainty.sets import Anything, Exactly, Extreme, Pairs, UncertaintySet, is_set
 
 SHARPENING = 5.0  # seconds of linear programmes for a bound that cones have left loose
+VANISHING = 1e-6  # of what the best constant loses: less counts as this much
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 
 def all_pairs(ys: int, ss: int) -> PairIndex:
     """Every output with every ordered pair of different secrets."""
-    y, s1, s2 = (x.ravel() for x in np.indices((ys, ss, ss)))
-    keep = s1 != s2
-    return y[keep], s1[keep], s2[keep]
+    y, s1, s2 = np.nonzero(np.broadcast_to(~np.eye(ss, dtype=np.bool_), (ys, ss, ss)))
+    return y, s1, s2
 
 
-def radius_of(within: UncertaintySet) -> float:
-    """Of a χ² ball, which is P̂ at radius 0 and every distribution at radius ∞."""
-    return math.inf if isinstance(within, Anything) else float(getattr(within, "radius", 0.0))
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """A closed set of distributions, seen through the largest value of a linear function."""
+
+    members: Floats  # [k, M], some to start with
+    worst: Callable[[Floats], tuple[float, Floats]]
+    """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
+
+    def support(self, c: Floats) -> Extreme:
+        """max ⟨c, P⟩ for c[s, u] as `UncertaintySet.support`, where secrets share the letters evenly."""
+        value, p = self.worst(c.mean(axis=0))
+        return Extreme(value, np.tile(p / len(c), (len(c), 1)))
+
+    @staticmethod
+    def of(given: object) -> Sources:
+        """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
+        if is_set(given):
+            p = np.eye(given.joint.useful.size) if isinstance(given, Anything) else given.joint.p_useful[None, :]
+            return Sources(p, partial(_farthest, given))
+        try:
+            p = np.atleast_2d(np.asarray(given, float))
+        except (TypeError, ValueError):
+            raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
+        if p.ndim != 2 or p.size == 0:
+            raise InputError("the source set is empty: give at least one distribution.")
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
+            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
+        return Sources(p, lambda c: (float((p @ c).max()), p[int(np.argmax(p @ c))]))
+
+
+def _farthest(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
+    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+    return found.value, found.p.sum(axis=0)
+
+
+def radius_of(within: UncertaintySet | Sources) -> float:
+    """Of a χ² ball, which is P̂ at radius 0; ∞ of other sets."""
+    return 0.0 if isinstance(within, Exactly) else float(getattr(within, "radius", math.inf))
 
 
 @dataclass(frozen=True, eq=False)
 class LossProblem:
     """One of NUNP, NURP, RUNP, RURP: privacy over one set around P̂ and the worst loss of another.
 
-    Each is a χ² ball, P̂ alone or everything. distance[u, y]; the mechanism reads (s, u), or u alone.
+    Each is a χ² ball, P̂ alone or everything, or sources of U are judged. distance[u, y]; the mechanism reads (s, u), or
+    u alone: about everything it is then LDP about u.
     """
 
     within: UncertaintySet
-    judged: UncertaintySet
+    judged: UncertaintySet | Sources
     epsilon: float
     distance: Floats
     reads_both: bool = True
@@ -71,6 +110,13 @@ class LossProblem:
         return np.where(self.marginal[:, None] > 0.0, self.within.joint.useful_given_secret, 0.0)
 
     @property
+    def members(self) -> Floats:
+        """Some laws of inputs whose loss counts, to start with."""
+        if isinstance(self.judged, Sources):
+            return self.judged.members
+        return np.eye(self.inputs) if isinstance(self.judged, Anything) else self.read(self.p)[None]
+
+    @property
     def slack(self) -> float:
         """b = √(B+1) − 1, written without cancellation."""
         return self.privacy_radius / (math.sqrt(self.privacy_radius + 1.0) + 1.0)
@@ -85,14 +131,10 @@ class LossProblem:
         """|X|: columns of Q."""
         return int(self.p.size if self.reads_both else self.p.shape[1])
 
-    @cached_property
-    def scale(self) -> float:
-        """Of losses that vanish."""
-        return max(REPAIRED, 1e-6 * float(np.abs(self.distance).max()))
-
-    def start(self, y: Ints, s: Ints) -> Ints:
-        """The variable Q(y|s, 0) among Q[y, x]."""
-        return y * self.inputs + (s * self.p.shape[1] if self.reads_both else 0)
+    def at(self, y: Ints, s: Ints) -> Ints:
+        """The variables Q(y|s, ·) among Q[y, x], a row for every entry."""
+        us = self.p.shape[1]
+        return (y * self.inputs + (s * us if self.reads_both else 0))[:, None] + np.arange(us)
 
     def expand(self, q: Floats) -> Floats:
         """Q[y, x] as [y, s, u]."""
@@ -101,16 +143,18 @@ class LossProblem:
             return q.reshape(-1, ss, us)
         return np.broadcast_to(q[:, None, :], (q.shape[0], ss, us))
 
+    def read(self, p: Floats) -> Floats:
+        """The law of inputs x at the distribution p[s, u]."""
+        return p.ravel() if self.reads_both else p.sum(axis=0)
+
     def cost(self, p: Floats) -> Floats:
-        """c[y, x] with Σ c Q the distortion at the distribution p[s, u]."""
-        if self.reads_both:
-            return np.asarray((p[None] * self.distance.T[:, None, :]).reshape(self.outputs, -1))
-        return np.asarray(p.sum(axis=0)[None] * self.distance.T)
+        """c[y, x] with Σ c Q the distortion at a law of inputs."""
+        return np.tile(self.distance.T, self.inputs // len(self.distance)) * p
 
     def distortion(self, q: Floats) -> tuple[float, Floats]:
-        """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the P that attains it."""
+        """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the law of inputs that attains it."""
         found = self.judged.support(np.einsum("ysu,uy->su", self.expand(q), self.distance))
-        return found.value, found.p
+        return found.value, self.read(found.p)
 
     def worst(self, q: Floats, pairs: PairIndex | None = None) -> tuple[PairIndex, Pairs]:
         """Members of F that attain the greatest R1·Q(y|s1,·) / R2·Q(y|s2,·) of the listed pairs, or of every pair of
@@ -133,7 +177,7 @@ class LossProblem:
 
     def rows(self, pairs: PairIndex, first: Floats, second: Floats) -> sparse.csr_matrix:
         """R1·Q(y|s1,·) − e^ε R2·Q(y|s2,·), at most 0 for members R1, R2 [k, u] of F: a sparse row over Q[y, x] each."""
-        at = [self.start(pairs[0], s)[:, None] + np.arange(first.shape[1]) for s in pairs[1:]]
+        at = [self.at(pairs[0], s) for s in pairs[1:]]
         values = np.hstack([first, -np.exp(self.epsilon) * second])
         lines = np.arange(len(values) + 1) * values.shape[1]
         shape = len(values), self.outputs * self.inputs
@@ -186,18 +230,20 @@ def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Flo
 
 @dataclass(frozen=True, slots=True)
 class LeastLoss:
-    """A mended Q[y, x], its (worst-case) loss, a proved lower bound, and who found it."""
+    """A mended Q[y, x], or what else is sought, its (worst-case) loss, a proved lower bound, and who found it."""
 
     q: Floats
     value: float
     bound: float
     engine: str
+    source: Floats = field(default_factory=lambda: np.zeros(0))  # the mixture of members that proves the bound
+    members: Floats = field(default_factory=lambda: np.zeros(0))  # all that were met
     relaxed: FloorProgramme | None = None  # whose rows, members of F, prove the bound
     unmended: Floats | None = None  # the solver's own answer, for comparison
 
-    def within(self, tolerance: float, least: float = 0.0) -> bool:
-        """Whether value and bound agree."""
-        return self.value - self.bound <= tolerance * max(abs(self.value), least)
+    def within(self, tolerance: float) -> bool:
+        """Whether value and bound agree, of losses that do not vanish."""
+        return self.value - self.bound <= tolerance * max(abs(self.value), VANISHING)
 
     def or_else(self, other: LeastLoss) -> LeastLoss:
         """The mechanism of the lower value with the proof of the higher bound."""
@@ -225,19 +271,14 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
 
     A first trace of it is added unseen over a ball, because solvers stop that far outside, and a check costs more.
     """
-    q, robust = swept(q, problem.cost(problem.p)), problem.privacy_radius > 0.0
+    q, robust = swept(q, problem.cost(problem.read(problem.p))), problem.privacy_radius > 0.0
+    silent = np.repeat(q.mean(axis=1, keepdims=True), q.shape[1], axis=1)  # private whatever happens
     if problem.p.shape[0] < 2:
         return q
     if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where the laws themselves are equal
         alike = not np.ptp(problem.conditional[problem.marginal > 0.0], axis=0).any()
-        return q if alike and not robust and not problem.excess(q, 1.0).any() else constant(problem)
+        return q if alike and not robust and not problem.excess(q, 1.0).any() else silent
     e = float(np.exp(goal(problem.epsilon)))
     begun = mixed(q, REPAIRED * q.max(axis=1)) if robust else q
     found = lifted(begun, lambda q: problem.excess(q, e), e - 1.0)
-    return constant(problem) if found is None else found
-
-
-def constant(problem: LossProblem) -> Floats:
-    """The best single output, always sent: private whatever happens."""
-    lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
-    return np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
+    return silent if found is None else found

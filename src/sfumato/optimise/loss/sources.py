@@ -1,110 +1,50 @@
-"""The least of the worst: sets of source distributions, answers that hold against all of them, and the least ε.
-
-ε*(D) is the least ε at which min_Q max_P E d ≤ D with Q(y|x) ≤ e^ε Q(y|x') for all x, x' [003, (4)], for any distance
-d[x, y] and any set of sources. Its value falls in ε, and prices of the rows prove bounds: bisection; for the Hamming
-distance exactly [003; errata]. Last the least worst-case information for a budget.
-"""
+"""The least of the worst: answers that hold against all sources, the least ε for a Hamming budget [003; errata], and
+the least worst-case information for a budget of any distance."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 from scipy.special import rel_entr
 
-from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, SOLVED, TIDY, Floats, blended
 from sfumato.optimise.conic import LawProgramme, exponential
-from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
-from sfumato.optimise.loss.problem import FloorProgramme
-from sfumato.tolerances import SUMS_TO_ONE, UNIT
-from sfumato.uncertainty.sets import UncertaintySet, is_set
-
-TOLERANCE = 1e-8  # of the least ε, relative, and of the least information
-LEAST_EPSILON = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
-ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sources:
-    """A closed set of distributions, seen through the largest value of a linear function."""
-
-    members: Floats  # [k, M], some to start with
-    worst: Callable[[Floats], tuple[float, Floats]]
-    """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
-
-    @property
-    def size(self) -> int:
-        """M, the number of letters."""
-        return int(self.members.shape[1])
-
-    @staticmethod
-    def of(given: object) -> Sources:
-        """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
-        if isinstance(given, Sources):
-            return given
-        if is_set(given):
-            return Sources(given.joint.p_useful[None, :], partial(_farthest, given))
-        try:
-            p = np.atleast_2d(np.asarray(given, float))
-        except (TypeError, ValueError):
-            raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
-        if p.ndim != 2 or p.size == 0:
-            raise InputError("the source set is empty: give at least one distribution.")
-        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
-            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
-        return Sources(p, lambda c: (float((p @ c).max()), p[int(np.argmax(p @ c))]))
-
-
-def _farthest(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
-    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
-    return found.value, found.p.sum(axis=0)
-
+from sfumato.optimise.linear import INFINITY, LinearProgramme
+from sfumato.optimise.loss.problem import LeastLoss, Sources
+from sfumato.tolerances import UNIT
 
 # --- the least of the worst: relax to some members, answer them, ask who is worst off, and let that member in ---------
 
 
 CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
-Found = TypeVar("Found")
-Trial = Callable[[float], tuple[float, float, Found]]  # ε ↦ a loss, a bound of it, and what has this loss
-Response = tuple[Floats, tuple[Floats, ...], float, Floats]
-"""The best answer to some members, its losses for every letter, and what a mixture of them proves about all answers,
-with this mixture. The first loss is what is minimised; others are kept in bounds, and only bring members in."""
+UNKNOWN = LeastLoss(np.zeros(0), math.inf, -math.inf, "cuts")
+Answer = tuple[LeastLoss, Sequence[Floats], bool]
+"""The best one to some members, the sources that are worst off, and whether anything but members is new to the next."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Settled:
-    """What has the least worst-case loss, this loss, the highest proved bound with its source, and all members met."""
-
-    made: Floats
-    value: float
-    bound: float
-    source: Floats
-    members: Floats
-
-
-def against(sources: Sources, respond: Callable[[Floats], Response], enough: Callable[[float, float], bool]) -> Settled:
-    """The best answer to every source: respond(members) answers those met so far, the last of them new.
+def against(
+    members: Floats, respond: Callable[[Floats, Floats, LeastLoss], Answer], enough: Callable[[LeastLoss], bool],
+    best: LeastLoss = UNKNOWN,
+) -> LeastLoss:
+    """The best answer to every source: respond(all members met, the new ones among them, the best answer so far).
 
     Members are all that enters, so every answer is one to a relaxation, and its bound holds for the whole set. It ends
     when value and bound are near enough, or when those who are worst off have been met before.
     """
-    met, made, value, bound, source = sources.members, np.zeros(0), np.inf, -np.inf, np.zeros(0)
+    met = fresh = members
     for _ in range(CUTTING_ROUNDS):
-        answer, losses, low, priced = respond(met)
-        (high, _), *_ = asked = [sources.worst(loss) for loss in losses]
-        made, value = (answer, high) if high < value else (made, value)
-        bound, source = (low, priced) if low > bound else (bound, source)
-        fresh = [p for _, p in asked if np.abs(met - p).max(axis=1).min() > DUST]
-        if not fresh or enough(value, bound):
+        found, worst, more = respond(met, fresh, best)
+        best = best.or_else(found)
+        fresh = np.array([p for p in worst if np.abs(met - p).max(axis=1).min() > DUST]).reshape(-1, met.shape[1])
+        if enough(best) or not (len(fresh) or more):
             break
-        met = np.vstack([met, *fresh])
-    return Settled(made, value, bound, source, met)
+        met = np.vstack([met, fresh])
+    return replace(best, members=met)
 
 
 def priced_by(prices: Floats, members: Floats) -> Floats:
@@ -112,86 +52,9 @@ def priced_by(prices: Floats, members: Floats) -> Floats:
     return np.asarray(prices @ members / prices.sum() if prices.sum() > 0.0 else members[0])
 
 
-class MemberRows:
-    """A linear programme with a row, at most 0, for every member; their prices mix the members into one source."""
-
-    def __init__(self, lp: LinearProgramme | LawProgramme, row: Callable[[Floats], Floats]) -> None:
-        self.lp, self.row, self.base = lp, row, lp.rows
-
-    def solve(self, members: Floats) -> tuple[Solution, Floats]:
-        """The optimum with the members so far, and the source that it is priced by."""
-        self.lp.at_most(np.array([self.row(p) for p in members[self.lp.rows - self.base :]]))
-        solution = self.lp.solve()
-        return solution, priced_by(np.maximum(-solution.row_dual[self.base :], 0.0), members)
-
-
-# --- the least distortion at a level, and the least ε for a budget ----------------------------------------------------
-
-
-def least_distortion(sources: Sources, distance: Floats, epsilon: float) -> Settled:
-    """min_Q max_P E d at this ε."""
-    (xs, ys), e = distance.shape, float(np.exp(epsilon))
-    programme = FloorProgramme(np.eye(xs), e, np.zeros((ys, xs)), (float(distance.min()), float(distance.max())))
-    rows = MemberRows(programme, lambda p: programme.loss(p * distance.T))
-
-    def respond(members: Floats) -> Response:
-        solution, p = rows.solve(members)
-        q = private(solution.x[: ys * xs].reshape(ys, xs), e)
-        return q, (lost(q, distance),), programme.proved(solution), p
-
-    return against(sources, respond, lambda value, low: value - low <= SOLVED * max(1.0, abs(value)))
-
-
 def lost(q: Floats, distance: Floats) -> Floats:
     """E d of every letter."""
     return np.asarray(np.einsum("yx,xy->x", q, distance))
-
-
-def private(q: Floats, e: float) -> Floats:
-    """Q clipped, normalised, and mixed with a constant where rounding left a ratio above e."""
-    q = np.maximum(q, 0.0)
-    q = q / q.sum(axis=0)
-    return blended(q, q.mean(axis=1), lambda q: bool((q.max(axis=1) <= e * q.min(axis=1)).all()))
-
-
-def least_epsilon_for(sources: Sources, distance: Floats, budget: float) -> tuple[float, Floats]:
-    """The ε below which nothing meets the budget, and a Q that does; by certified answers, as close as these get."""
-
-    def tried(epsilon: float) -> tuple[float, float, Floats]:
-        nonlocal sources
-        found = least_distortion(sources, distance, epsilon)
-        sources = replace(sources, members=found.members)
-        return found.value, found.bound, found.made
-
-    low, q = bisected(tried, budget, TOLERANCE)
-    if q is None:
-        raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
-    return low, q
-
-
-def bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
-    """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
-
-    The budget may lie between loss and bound, which is as close as a solver gets.
-    """
-    low = 0.0
-    for high in ATTEMPTED:
-        value, bound, made = tried(high)
-        if value <= budget:
-            break
-        low = high if bound > budget else low
-    else:
-        return low, None
-    while high - low > tolerance * max(high, LEAST_EPSILON):
-        middle = 0.5 * (low + high)
-        value, bound, found = tried(middle)
-        if value <= budget:
-            made, high = found, middle
-        elif bound > budget:
-            low = middle
-        else:
-            break
-    return low, made
 
 
 # --- the Hamming distance, exactly [003; errata], with D_i = 1 − Q(i|i): docs/distortion.md, the other way round ------
@@ -244,39 +107,34 @@ def loss_at(p: Floats, e: float) -> float:
 def least_epsilon_hamming(sources: Sources, budget: float) -> tuple[Floats, float]:
     """A mechanism of level ε*, for any set of sources, and a proved bound: from below, as Newton would, each time to
     the level that the mixture which proves the least loss at the last one needs: nothing below it meets the budget."""
-    e, found = 1.0, _least_losses(sources, 0.0)
+    e, found = 1.0, least_losses(sources, 0.0)
     while found.value > budget + DUST:
         needed = level_at(found.source, budget)
         if not needed > e:
             break
-        e, found = needed, _least_losses(replace(sources, members=found.members), float(np.log(needed)))
+        e, found = needed, least_losses(replace(sources, members=found.members), float(np.log(needed)))
     if e == 1.0:
-        return attaining(found.made, 0.0), 0.0
-    levels = found.made * min(1.0, budget / found.value)
-    reached = 1.0 + max(0.0, sources.size - 1.0 - levels.sum()) / levels.min()
+        return attaining(found.q, 0.0), 0.0
+    levels = found.q * min(1.0, budget / found.value)
+    reached = 1.0 + max(0.0, len(levels) - 1.0 - levels.sum()) / levels.min()
     return attaining(levels, np.log(reached)), float(np.log(min(e, reached)))
 
 
-def least_hamming(sources: Sources, epsilon: float) -> tuple[Floats, float]:
-    """A mechanism with the least worst-case loss at a level, and a proved bound of it."""
-    found = _least_losses(sources, epsilon)
-    return attaining(found.made, epsilon), found.bound
-
-
-def _least_losses(sources: Sources, epsilon: float) -> Settled:
+def least_losses(sources: Sources, epsilon: float) -> LeastLoss:
     """min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
-    m = sources.size
+    m = sources.members.shape[1]
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
     lp.at_most(np.array([[*-np.ones(m), -np.expm1(epsilon), 0.0]]), 1.0 - m)
-    rows = MemberRows(lp, lambda p: np.array([*p, 0.0, -1.0]))
 
-    def respond(members: Floats) -> Response:
-        solution, p = rows.solve(members)
-        levels = np.clip(solution.x[:m], 0.0, 1.0)
-        return levels, (levels,), loss_at(p, float(np.exp(epsilon))), p
+    def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
+        lp.at_most(np.hstack([fresh, np.zeros((len(fresh), 1)), -np.ones((len(fresh), 1))]))
+        solution = lp.solve()
+        levels, p = np.clip(solution.x[:m], 0.0, 1.0), priced_by(np.maximum(-solution.row_dual[m + 1 :], 0.0), met)
+        value, worst = sources.worst(levels)
+        return LeastLoss(levels, value, loss_at(p, float(np.exp(epsilon))), "cuts", p), [worst], False
 
-    return against(sources, respond, lambda spent, low: spent - low <= TIDY)
+    return against(sources.members, respond, lambda best: best.value - best.bound <= TIDY)
 
 
 def class_of(sources: Sources) -> str:
@@ -285,9 +143,9 @@ def class_of(sources: Sources) -> str:
     I: every constant loses 1 − 1/M at the uniform law, and by minimax one loses less unless a mixture is uniform.
     II: P_i ≥ P_j for all members, for every consecutive pair of some order.
     """
-    if _least_losses(sources, 0.0).bound >= 1.0 - 1.0 / sources.size - SOLVED:
+    order, unit = np.argsort(-sources.members.mean(axis=0), kind="stable"), np.eye(sources.members.shape[1])
+    if least_losses(sources, 0.0).bound >= 1.0 - 1.0 / len(unit) - SOLVED:
         return "I"
-    order, unit = np.argsort(-sources.members.mean(axis=0), kind="stable"), np.eye(sources.size)
     fits = all(sources.worst(unit[j] - unit[i])[0] <= DUST for i, j in itertools.pairwise(order))
     return "II" if fits else "III"
 
@@ -298,6 +156,7 @@ def class_of(sources: Sources) -> str:
 # P (concave in the source, not convex [003, (22), corrected]).
 
 
+TOLERANCE = 1e-8  # of the least information
 POLISH = 500  # of Blahut's steps, which only raise the bound: 1 ms altogether
 
 
@@ -343,14 +202,15 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     return inform + idle - budget * float(weights.sum())
 
 
-def mutual_leakage(sources: Sources, distance: Floats, budget: float) -> Settled:
+def mutual_leakage(sources: Sources, distance: Floats, budget: float) -> LeastLoss:
     """The saddle point: a mechanism within the budget, max_P I(P; Q) in nats, and the mixture that proves the bound."""
 
-    def respond(members: Floats) -> Response:
-        q, r, inform, lose = _programme(distance, members, budget)
+    def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
+        q, r, inform, lose = _programme(distance, met, budget)
         q, r = _within(q, distance, sources, budget), np.maximum(r, 1e-14)
-        r, p = r / r.sum(), priced_by(inform, members)
-        low = max(0.0, rate_bound(p, r, lose, members, distance, budget))
-        return q, (rel_entr(q, r[:, None]).sum(axis=0), lost(q, distance)), low, p
+        r, p = r / r.sum(), priced_by(inform, met)
+        low = max(0.0, rate_bound(p, r, lose, met, distance, budget))
+        (value, worst), (_, far) = (sources.worst(x) for x in (rel_entr(q, r[:, None]).sum(axis=0), lost(q, distance)))
+        return LeastLoss(q, value, low, "cones", p), [worst, far], False
 
-    return against(sources, respond, lambda value, low: value - low <= TOLERANCE * max(1.0, value))
+    return against(sources.members, respond, lambda best: best.value - best.bound <= TOLERANCE * max(1.0, best.value))
