@@ -258,8 +258,8 @@ def _ascended(v: Floats, prices: Floats, rate: float, g: Floats, secret: Floats)
 
     length, value = np.ones((len(v), 1)), worth(v)
     for _ in range(STEPS):
-        slope = np.log(np.maximum(v, LEAST)) - rate * (np.log(np.maximum(v @ g.T, LEAST)) * secret) @ g - prices
-        there = v * np.exp(length * (slope - slope.max(axis=1, keepdims=True, where=v > 0.0, initial=-np.inf)))
+        slope = arrays.log_or_minus_infinity(v) - rate * (np.log(np.maximum(v @ g.T, LEAST)) * secret) @ g - prices
+        there = v * np.exp(length * (slope - slope.max(axis=1, keepdims=True)))
         there = np.where(there > ASCENT[2] * there.sum(axis=1, keepdims=True), there, 0.0)
         there /= there.sum(axis=1, keepdims=True)
         reached = worth(there)
