@@ -243,7 +243,7 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> Channel:
         used = weights > DUST
         if budget.over:
             break
-        starts = np.maximum(np.concatenate([master.points[used], random.dirichlet(x * len(x), len(x))]), ASCENT[0])
+        starts = np.maximum(np.concatenate([master.points[used], random.dirichlet(x * len(x), 4 * len(x))]), ASCENT[0])
         starts = starts * np.exp(ASCENT[1] * random.standard_normal(starts.shape))
         points = _ascended(starts / starts.sum(axis=1, keepdims=True), prices, rate, g, secret)
     bound = min(0.0, leakage + float(xlogx(x).sum() + xlogx(secret).sum() - xlogx(p).sum()))
