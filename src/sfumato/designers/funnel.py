@@ -120,21 +120,13 @@ def pml(
         if not budget.fits(LP_PASSES * NUMBER * joint.p.size**2):  # it has about as many rows as cells
             return _closed(task, "pml", limit)
         note = "the optimum at the design distribution"
-        return Draft(law_of_rows(_telling(at), task), "pml", limit, (note,), fine=True)
+        return Draft(Table(posteriors.telling_rows(joint.p, at.E), task.rows), "pml", limit, (note,), fine=True)
     if task.epsilon == 0.0 or joint.secret.size * len(at.coordinates.p) ** 2 <= WORK:
-        known = lambda _: (_telling(at).used()[0], limit)
+        known = lambda _: (at.coordinates.taken(posteriors.telling_rows(joint.p, at.E)), limit)
         return _over_ball(task, "pml", cone, BeliefCone.MARGIN, known, budget, gap, starts)
     alone = replace(task, reads="useful")
     note = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret"
     return replace(pml(alone, time_limit=time_limit, gap=gap, working=working), task=alone, bound=limit, notes=(note,))
-
-
-def _telling(cone: BeliefCone) -> InformationAim:
-    """The best mixture at P̂ of rows that read both."""
-    told = InformationAim(cone.coordinates)
-    told.add(cone.coordinates.taken(posteriors.telling_rows(cone.within.joint.p, cone.E)))
-    told.solve()
-    return told
 
 
 def _known(task: Task, method: str) -> Floats:
@@ -263,16 +255,15 @@ def srlip(
     budget = Budget.of(time_limit or LIMIT)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
     details: Details = {"product": parts.value, "product_level": parts.level}
-    if not (task.joint.useful.size <= TRIED if joint is None else joint):
-        note = "no joint design was tried; the bound is H(X)"
-        law = Table(whole(parts.mechanisms), 1)
-        return Draft(law, "srlip", task.joint.entropy_useful, (note,), details, fine=True)
-    quick = time_limit is None and joint is None  # as long as the product takes, about
-    direct = joint_design(p, task.epsilon, Budget.of(UNASKED) if quick else budget, gap=gap)
-    more = direct.value / parts.value if parts.value > 0 else float("inf")
-    note = f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each"
-    law = Table(direct.matrix if more > 1 else whole(parts.mechanisms), 1)
-    return Draft(law, "srlip", min(task.joint.entropy_useful, direct.bound), (note,), details, fine=True)
+    law, bound = whole(parts.mechanisms), task.joint.entropy_useful
+    note = "no joint design was tried; the bound is H(X)"
+    if task.joint.useful.size <= TRIED if joint is None else joint:
+        quick = time_limit is None and joint is None  # as long as the product takes, about
+        direct = joint_design(p, task.epsilon, Budget.of(UNASKED) if quick else budget, gap=gap)
+        more = direct.value / parts.value if parts.value > 0 else float("inf")
+        note = f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each"
+        law, bound = direct.matrix if more > 1 else law, min(bound, direct.bound)
+    return Draft(Table(law, 1), "srlip", bound, (note,), details, fine=True)
 
 
 def srlip_paper(task: Task) -> Draft:

@@ -51,47 +51,33 @@ def least_distortion(
     """
     if any(limit.level < 0 for limit in limits):
         raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
-    among = _Channels((p[:, None] * distance).T, limits, level, given)
-    constant, lost, programme = among.constant(), among.lost, LawProgramme()
+    cost, programme = (p[:, None] * distance).T, LawProgramme()
+
+    def lost(q: Floats) -> float:
+        return float((cost * q).sum())
+
+    def fits(q: Floats) -> bool:
+        seen = q if given is None else q @ given.T
+        return all(level(limit, seen) <= goal(limit.level) for limit in limits)
+
+    def inside(q: Floats) -> Floats:
+        """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
+        q = swept(q, cost)
+        return blended(q, q.mean(axis=1), fits, DUST)
+
+    constant = np.repeat(np.eye(len(cost))[:, [cost.sum(axis=1).argmin()]], len(p), axis=1)  # the best output for all
     if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
         return Channel(constant, lost(constant), lost(constant), "constant")
-    names = programme.laws(among.cost)
+    names = programme.laws(cost)
     seen = names if given is None else _seen(programme, names, given)
     sums = [part for limit in limits for part in _imposed(programme, seen, limit)]
     point, bound, status = solve(programme, sums, budget)
-    bound = max(bound, float(among.cost.min(axis=0).sum()))
-    best = min(constant, among.inside(point[names]), key=lost)
+    bound = max(bound, float(cost.min(axis=0).sum()))
+    best = min(constant, inside(point[names]), key=lost)
     if loose(lost(best), bound):
         bound, vertex = sharpened(programme, sums, point, lost(best), bound, budget.part(1.0, SHARPENING))
-        best = min(best, among.inside(vertex[names]), key=lost)
+        best = min(best, inside(vertex[names]), key=lost)
     return Channel(best, lost(best), bound, status)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Channels:
-    """The channels under some limits, and what each costs."""
-
-    cost: Floats  # [y, x]
-    limits: Sequence[LeakageLimit]
-    level: Level
-    given: Floats | None
-
-    def lost(self, q: Floats) -> float:
-        return float((self.cost * q).sum())
-
-    def constant(self) -> Floats:
-        """The best output to give whatever the input is."""
-        alone = self.cost.sum(axis=1).argmin()
-        return np.eye(len(self.cost))[:, np.full(self.cost.shape[1], alone)]
-
-    def fits(self, q: Floats) -> bool:
-        seen = q if self.given is None else q @ self.given.T
-        return all(self.level(limit, seen) <= goal(limit.level) for limit in self.limits)
-
-    def inside(self, q: Floats) -> Floats:
-        """exp of a multiple of the leakage is convex and a constant law leaks nothing: mixing lowers every level."""
-        q = swept(q, self.cost)
-        return blended(q, q.mean(axis=1), self.fits, DUST)
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
@@ -323,26 +309,24 @@ ChannelLevel = Callable[[Floats], float]  # of a channel
 
 def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> Channel:
     """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit."""
-    return _mixture(p, _subsets(p.size), limit, level, float(np.exp(limit)))
+    return _mixture(p, 0.0, 1.0, limit, level, float(np.exp(limit)))
 
 
 def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> Channel:
     """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
-    return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
+    return _mixture(p, 1.0, float(np.exp(epsilon)), epsilon, level)
 
 
-def _subsets(size: int) -> Floats:
-    """Indicators of all nonempty subsets, a row each; the last is the whole set, a constant row."""
-    if size > LISTED_INPUTS:
-        raise InputError(f"subsets are listed up to {LISTED_INPUTS} inputs, got {size}.")
-    return np.concatenate([subsets(size), np.ones((1, size))])
-
-
-def _mixture(p: Floats, rows: Floats, limit: float, level: ChannelLevel, most: float = INFINITY) -> Channel:
-    """The best mixture of rows that sums to 1 with Σθ ≤ most; rounding is paid by a touch of the law of Y."""
-    points = rows / rows.sum(axis=1, keepdims=True)
-    spends = 1.0 / rows.sum(axis=1)
-    cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
+def _mixture(
+    p: Floats, low: float, high: float, limit: float, level: ChannelLevel, most: float = INFINITY
+) -> Channel:
+    """The best mixture of rows, low but on a subset, with Σθ ≤ most; rounding is paid by a touch of the law of Y."""
+    if p.size > LISTED_INPUTS:
+        raise InputError(f"subsets are listed up to {LISTED_INPUTS} inputs, got {p.size}.")
+    rows = low + (high - low) * np.concatenate([subsets(p.size), np.ones((1, p.size))])
+    mass = rows.sum(axis=1)
+    points = rows / mass[:, None]
+    cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), 1.0 / mass, most)
     channel = as_matrix(cover)
     channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
     return Channel(channel, information(channel, p), cover.bound, "all subsets")

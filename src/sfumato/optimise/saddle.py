@@ -79,10 +79,6 @@ class SaddleProblem:
         log_mix = tau * np.log(np.maximum(q, LEAST)) + (1 - tau) * self.log_reference
         return tilted(self.channel, np.where(self.channel > 0, self.log_channel - log_mix[:, None], 0.0), self.orders)
 
-    def value(self, p: Floats, divergences: Floats) -> float:
-        """1/(α−1) log Σ p_x exp((α−1) D_x): the value of p when D was taken at its best q."""
-        return float(tilted(p, divergences, self.orders))
-
     def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
         (q, means, _), alpha = self.best_output(p), self.orders.alpha
@@ -90,7 +86,7 @@ class SaddleProblem:
             r = self.powers.T @ (q / means)
             return (r - 1) / (alpha - 1), q, means, float(np.log(max(float(r.max()), LEAST)) / (alpha - 1))
         d = self.divergences(q)
-        shifted = d - self.value(p, d)
+        shifted = d - tilted(p, d, self.orders)
         e = shifted if alpha == 1 else np.expm1((alpha - 1) * shifted) / (alpha - 1)
         return e, q, means, float(shifted.max())
 
@@ -102,10 +98,10 @@ class SaddleProblem:
         return np.asarray(hessian, dtype=np.float64)
 
     def saddle(self, p: Floats) -> Saddle:
-        """Both sides evaluated afresh from p alone."""
+        """Both sides evaluated afresh from p alone: its value is 1/(α−1) log Σ p_x exp((α−1) D_x) at its best q."""
         q = self.best_output(p)[0]
         d = self.divergences(q)
-        value = self.value(p, d)
+        value = float(tilted(p, d, self.orders))
         return Saddle(value, max(value, float(d.max())), p, q)
 
 
@@ -142,11 +138,11 @@ def climb(problem: SaddleProblem, p: Floats, gap: float) -> Saddle:
     n = p.size
     p = _inside(p, REPAIRED / n)
     e, q, means, found = problem.excess(p)
-    best, best_gap = p, found
+    best, nearest = p, found
     z = np.maximum(-e, max(found, 1e-14))
-    for _ in range(CLIMB_STEPS):
-        if found <= gap or n == 1:
-            return problem.saddle(p)
+    for _ in range(CLIMB_STEPS if n > 1 else 0):
+        if nearest <= gap:
+            break
         mu = float(p @ z) / n
         target = mu * min(0.2, max(mu**0.5, 1e-3))
         try:
@@ -158,8 +154,8 @@ def climb(problem: SaddleProblem, p: Floats, gap: float) -> Saddle:
         p = _inside(p + room(p, dp, keep) * dp, 1e-40)
         z = np.maximum(z + room(z, dz, keep) * dz, 1e-40)
         e, q, means, found = problem.excess(p)
-        if found < best_gap:
-            best, best_gap = p, found
+        if found < nearest:
+            best, nearest = p, found
     return problem.saddle(best)
 
 
@@ -192,19 +188,16 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
     n = channel.shape[1]
     p = np.full((n, n), 1 / n) if start is None else 0.999 * start + 0.001 / n
     upper = _climbed_together(channel, orders, p)
-    champion: Saddle | None = None
-    who, solved = 0, np.zeros(n, dtype=bool)
-    while not solved.all():
-        open_bounds = np.where(solved, -np.inf, upper)
-        x = int(np.argmax(open_bounds))
-        if champion is not None and open_bounds[x] <= champion.value + gap / 2:
+    solved, who = dict[int, Saddle](), 0
+    while len(solved) < n:
+        x = max(set(range(n)) - set(solved), key=lambda x: upper[x])
+        if solved and upper[x] <= solved[who].value + gap / 2:
             break
-        found = climb(SaddleProblem(channel, orders, channel[:, x]), p[x], gap / 4)
-        p[x], upper[x], solved[x] = found.p, found.bound, True
-        if champion is None or found.value > champion.value:
-            champion, who = found, x
-    assert champion is not None
-    return WorstReference(replace(champion, bound=max(champion.value, float(upper.max()))), who, p)
+        found = solved[x] = climb(SaddleProblem(channel, orders, channel[:, x]), p[x], gap / 4)
+        p[x], upper[x] = found.p, found.bound
+        who = max(solved, key=lambda x: solved[x].value)
+    best = solved[who]
+    return WorstReference(replace(best, bound=max(best.value, float(upper.max()))), who, p)
 
 
 def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:
