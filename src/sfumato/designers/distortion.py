@@ -52,7 +52,9 @@ def distortion(
 
     if chosen:
         measure = _chosen(task, measure, nearest, budget)
-    return _drafted(task, measure, nearest(measure, budget), robust, chosen)
+    answer = nearest(measure, budget)
+    draft = _drafted(task, measure, answer, robust, chosen)
+    return draft.with_note(ENDED) if budget.over and math.isfinite(answer.bound) else draft
 
 
 def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outputs: Outputs) -> None:

@@ -226,11 +226,14 @@ def solve_by_cuts(
         for p in np.eye(problem.p.size).reshape(-1, *problem.p.shape) if free else [problem.p]:
             master.at_most(master.loss(problem.cost(p)))
     while True:
-        before, solution = best, master.solve()
+        before, solution = best, master.solve(budget)
         q = problem.columns(solution.x)
         made = mended(problem, q)
         value, bound = problem.distortion(made)[0], master.proved(solution)
         best = before.or_else(replace(before, q=made, value=value, bound=bound))
+        if solution.ended:  # what it was at may be worse than a constant
+            q = loss.constant(problem)
+            return best.or_else(replace(best, q=q, value=problem.distortion(q)[0]))
         cuts = sum([separated(problem, master, x) for x in (0.5 * (q + before.q), q)])
         unseen = problem.distortion(q)[0] - solution.value  # by a source that the relaxation did not know
         gained = max(best.bound - before.bound, before.value - best.value) > DUST * problem.scale
