@@ -78,7 +78,8 @@ def dot_up(weights: Floats, values: Floats) -> Floats:
     """An upper bound of the same; where a weight is 0 its value counts nothing, whatever it is."""
     k = values.shape[-1]
     with np.errstate(invalid="ignore", over="ignore"):
-        near = np.einsum("...k,...k->...", weights, np.where(weights > 0, values, 0.0))
+        values = values if np.isfinite(values).all() else np.where(weights > 0, values, 0.0)
+        near = np.einsum("...k,...k->...", weights, values)
         return np.where(near > 0, near * (1 + (k / 2 + 2) * UNIT) + k * LEAST, near)
 
 

@@ -208,8 +208,8 @@ def _unary_about_secret(mechanism: Mechanism, exact: BigInts, notion: str) -> At
         if notion == "rldp" and apart:  # all others are alike: none has an input of this one
             pairs = [(t, a, (np.zeros_like(a[0]), sizes[t])) for t in others[:1]]
         elif notion == "rldp":
-            pairs = [(t, a, (exact[t][own], sizes[t]))
-                     for t, open_ in zip(seen, _above(law, laws, low, high, best.ratio), strict=True) if open_ and t != s]
+            unsure = itertools.compress(seen, _above(law, laws, low, high, best.ratio))
+            pairs = [(t, a, (exact[t][own], sizes[t])) for t in unsure if t != s]
         else:
             mine = np.zeros_like(exact)
             mine[s] = exact[s]
