@@ -71,7 +71,7 @@ def dot_down(weights: Floats, values: Floats) -> Floats:
     """A lower bound of Σ weights·values over the last axis, for factors ≥ 0."""
     k = values.shape[-1]
     near = np.einsum("...k,...k->...", weights, values)
-    return np.maximum(near * (1 - (k / 2 + 2) * UNIT) - k * LEAST, 0.0)
+    return np.asarray(np.maximum(near * (1 - (k / 2 + 2) * UNIT) - k * LEAST, 0.0))
 
 
 def dot_up(weights: Floats, values: Floats) -> Floats:
@@ -80,7 +80,7 @@ def dot_up(weights: Floats, values: Floats) -> Floats:
     with np.errstate(invalid="ignore", over="ignore"):
         values = values if np.isfinite(values).all() else np.where(weights > 0, values, 0.0)
         near = np.einsum("...k,...k->...", weights, values)
-        return np.where(near > 0, near * (1 + (k / 2 + 2) * UNIT) + k * LEAST, near)
+        return np.asarray(np.where(near > 0, near * (1 + (k / 2 + 2) * UNIT) + k * LEAST, near))
 
 
 EXACT_DIGITS = 60  # of decimals that stand for exact numbers until they are rounded outward

@@ -226,7 +226,7 @@ Counts = tuple["BigInts", int]  # a law as whole numbers, and of how many they a
 
 def _above(law: Floats, others: Floats, low: int, high: int, found: Fraction | float) -> Bools:
     """Where the ratio that is found may not be enough; else floats are sure, whose sums lose less than `slip`."""
-    if isinstance(found, float) or not max(found * low, high) < HUGE * low:
+    if isinstance(found, float) or found >= HUGE or high >= HUGE * low:
         return np.ones(len(others), dtype=np.bool_)
     ratio, most, slip = float(found), high / low, (len(law) + 16) * UNIT
     gain = np.maximum(law - ratio * others, 0.0).sum(1) + slip * (1 + ratio)
