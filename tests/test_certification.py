@@ -1,5 +1,6 @@
 """Certificates: proved from the integers, above every truth, close to the worst."""
 
+import itertools
 import math
 from dataclasses import replace
 from decimal import Decimal, localcontext
@@ -13,7 +14,8 @@ from tests.random_tables import random_counts
 from tests.strategies import boundary_points, joints, mechanisms, random_layout, realised, sealed
 
 import sfumato as sf
-from sfumato.certification import certificate
+from sfumato.certification import certificate, rationals
+from sfumato.certification.ball import ROUGH
 from sfumato.certification.outward import dot_down, down, exp_range, float_range, log_near, log_up, power, up
 from sfumato.certification.proving import proved
 from sfumato.certification.renyi_proofs import RenyiBounds
@@ -121,9 +123,32 @@ def test_pairs_over_balls_of_any_order_are_proved_as_closely_as_they_are_found(a
         assert np.all(level >= np.log(found[some]) - 1e-12) and np.all(level <= np.log(found[some]) + 2e-6)
 
 
+@pytest.mark.parametrize("reads", ["both", "useful"])
+@pytest.mark.parametrize("notion", ["rldp", "lip", "pml"])
+def test_levels_of_unary_encodings_are_those_of_all_sets_and_few_pairs_need_rationals(monkeypatch, notion, reads):
+    rng, whole, asked = np.random.default_rng(3), rationals._subset_ratio, []
+    joint = sf.Joint.from_counts(rng.integers(1, 50, (12, 3) if reads == "useful" else (4, 2)))
+    made = sf.design(sf.Exactly(joint), 1.0, "oue", reads=reads).mechanism
+    monkeypatch.setattr(rationals, "_subset_ratio", lambda *x: asked.append(1) or whole(*x))
+
+    found = rationals.about_secret(made, joint, notion).ratio
+
+    c = made.law.contrasts()[0]
+    low, high = (c.base_second, c.peak_first) if hasattr(c, "peak_first") else (c.low, c.high)
+    table = joint.useful_given_secret if reads == "useful" else np.einsum(
+        "st,su->stu", np.eye(4), joint.useful_given_secret).reshape(4, -1)
+    sets = np.array(list(itertools.product((0, 1), repeat=table.shape[1])))
+    told = float(low) + float(high - low) * sets @ table.T  # P(y|s) up to what all secrets share
+    mean = told @ joint.p_secret
+    brute = {"rldp": told.max(1) / told.min(1), "pml": told.max(1) / mean}
+    brute["lip"] = np.maximum(brute["pml"], mean / told.min(1))
+    assert float(found) == pytest.approx(brute[notion].max(), rel=1e-12)
+    assert len(asked) <= {"rldp": 24, "lip": 24, "pml": 12}[notion]
+
+
 @pytest.mark.parametrize("alpha", [0.5, 0.75, 1.0])
 def test_pairs_far_from_the_worst_are_not_searched_closely(monkeypatch, alpha):
-    """What the worst pair allows is proved of the others from one step towards their own worst split."""
+    """What the worst pair allows is proved of the others from a few steps towards their own worst split."""
     rng, whole, asked = np.random.default_rng(5), RenyiBounds.suggested, []
     bounds, s = RenyiBounds.around(sf.Joint.from_counts(rng.integers(20, 60, (4, 5))), alpha, 0.05), rng.integers(4, size=400)
     v = rng.uniform(1, 3, (2, 400, 5))
@@ -131,7 +156,7 @@ def test_pairs_far_from_the_worst_are_not_searched_closely(monkeypatch, alpha):
     worst = float(bounds.suggested(first, second).ratio.max())
 
     def suggested(self, first, second, close=SPLIT.close):
-        asked.append(len(first.ps[0]) if close == SPLIT.close else 0)
+        asked.append(len(first.ps[0]) if close < ROUGH else 0)
         return whole(self, first, second, close)
 
     monkeypatch.setattr(RenyiBounds, "suggested", suggested)

@@ -147,6 +147,18 @@ def test_cuts_do_not_end_where_a_round_only_brings_a_source():
     assert np.isclose(cut.value, cone.value, rtol=1e-4) and cut.gap < 1e-4
 
 
+@pytest.mark.parametrize("kind", [sf.Anything, sf.Exactly, sf.ChiSquareBall])
+def test_programmes_that_are_broken_off_leave_a_private_law_and_a_bound(kind):
+    joint = sf.Joint.from_counts(np.random.default_rng(4).integers(1, 60, (4, 5)))
+    problem = problem_of(Task(kind(joint), 1.0), measured(joint.useful, "squared", None, None), (True, False))
+    ended, whole = solve_by_cuts(problem, budget=Budget.of(0.0)), solve_by_cuts(problem)
+
+    assert ended.bound <= whole.value + 1e-9 and ended.value >= whole.bound - 1e-9
+    assert problem.worst(ended.q)[1].ratio.max() <= np.exp(1.0) and ended.q.sum(0) == pytest.approx(1.0)
+    constant = problem.distortion(np.eye(5)[:, [0]].repeat(20, 1))[0]
+    assert ended.value <= constant + 1e-9
+
+
 def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
     for seed in range(2):
         joint = sampled(seed, 4, 4, 5000)

@@ -90,6 +90,26 @@ def test_both_multipliers_at_once_are_those_of_a_search_over_the_split(slack):
     assert every == pytest.approx(best_split(split_sides(v1, q1, ps1, v2, q2, 1 - ps1, 2 * slack, 2.0), 60).ratio, rel=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 1.0, 3.0])
+@pytest.mark.parametrize("budget", [1e-6, 1e-3, 0.05])
+def test_at_any_order_few_pairs_need_a_search_over_the_split(alpha, budget, monkeypatch):
+    from sfumato.uncertainty import power_tilting
+
+    rng, whole, asked = np.random.default_rng(8), power_tilting.best_split, []
+    q1, q2, ps1 = rng.dirichlet(np.ones(5), 80), rng.dirichlet(np.ones(5), 80), rng.uniform(0.1, 0.9, 80)
+    v1, v2 = np.exp(rng.normal(0, 1, (80, 5))), np.exp(rng.normal(0, 1, (80, 5)))
+    sides = power_tilting.split_sides(v1, q1, ps1, v2, q2, 1 - ps1, budget, alpha)
+    slow = whole(sides, 80).ratio
+    monkeypatch.setattr(power_tilting, "best_split", lambda sides, n, *rest: asked.append(n) or whole(sides, n, *rest))
+
+    found = worst_pairs(v1, q1, ps1, v2, q2, 1 - ps1, budget, alpha)
+
+    assert found.ratio == pytest.approx(slow, rel=1e-9) and sum(asked) <= 8
+    spent = sum(p * power_tilting.price(power_tilting.divergence(q, r, alpha), alpha)
+                for p, q, r in ((ps1, q1, found.first), (1 - ps1, q2, found.second)))
+    assert np.all(spent <= budget * (1 + 1e-6))
+
+
 @pytest.mark.parametrize("reads", ["both", "useful"])
 def test_beliefs_are_shifted_as_far_as_grids_find_and_within_the_ball(reads):
     from sfumato.uncertainty.shifts import EXACT, _by_grids, _by_newton, _sides

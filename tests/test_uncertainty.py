@@ -13,13 +13,15 @@ from scipy.optimize import minimize
 from tests.strategies import joints, mechanisms, realised, sealed
 
 import sfumato as sf
-from sfumato.certification.outward import log_up
+from sfumato.certification.outward import float_range, log_up
+from sfumato.certification.over_sets import SetBounds, VertexBounds
 from sfumato.certification.proving import proved
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.uncertainty import shifts
 from sfumato.uncertainty.balls import chi_square_quantile
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price, split_sides
+from sfumato.uncertainty.sets import FromPairs
 from sfumato.uncertainty.tilting import best_split
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
@@ -441,3 +443,23 @@ def test_a_secret_that_the_ball_can_drop_is_met_at_the_corner_of_the_split():
     tau, left = 1 + np.logspace(-3, 2, 100_001)[:, None], 1 - ball.budget
     most = (tau[:, 0] - left / (joint.p[1] / (tau - v)).sum(1)).min()  # with what dropping the other leaves
     assert ball.ratios(v, v, np.array([1]), np.array([0])) == pytest.approx(most / 0.44, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shares_at_vertices_are_ranges_of_rows_that_are_one_at_a_cell(seed):
+    """In floats and in proofs: cells need no row each."""
+    rng = np.random.default_rng(seed)
+    vertices = rng.dirichlet(np.full(12, 0.3), 3).reshape(3, 3, 4)
+    vertices[:, 0, 0], vertices[seed % 3, 1] = 0.1, 0.0
+    vertices[:, 2] *= seed % 2  # a secret that never occurs
+    vertices /= vertices.sum((1, 2), keepdims=True)
+    within = sf.Polytope(sf.Joint.from_probabilities(vertices.mean(0)), vertices=vertices)
+    for own, listed in zip(within.spikes(), FromPairs.spikes(within), strict=True):
+        assert own == pytest.approx(listed, rel=1e-14, abs=0)
+
+    bounds, (s, u) = VertexBounds.around(within), (x.ravel() for x in np.indices((3, 4)))
+    peak, base = (float_range(rng.integers(0, 2**40, 12)) for _ in range(2))
+    for few, many in zip(bounds.spike(s, u, peak, base), SetBounds.spike(bounds, s, u, peak, base), strict=True):
+        for a, b in zip(few, many, strict=True):
+            assert a == pytest.approx(b, rel=1e-13, abs=0)
+        assert np.all(few[0] <= many[1]) and np.all(many[0] <= few[1])

@@ -43,6 +43,8 @@ from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, kapp
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import SPLIT, inner
 
+ROUGH = 0.3  # of the steps to a worst split, at which most pairs are known to be less than the worst
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
@@ -186,10 +188,14 @@ class BallBounds(SetBounds[Side]):
             return self._power(np.nan_to_num(base, nan=0.0), 1 / abs(k))[0]
 
     def _power(self, x: Floats, r: float) -> Range:
-        """Bounds of x^r for r = κ or 1/|κ|; at order 2, exactly, a root and a square."""
-        if self.alpha != 2:
+        """Bounds of x^r for r = κ or 1/|κ|; at order 2, exactly, a root and a square, at order ½ a fraction."""
+        if self.alpha not in (0.5, 2):
             return power(x, r)
-        near = np.sqrt(x) if r < 1 else x * x
+        if self.alpha == 2:
+            near = np.sqrt(x) if r < 1 else x * x
+        else:
+            with np.errstate(divide="ignore", over="ignore"):
+                near = np.asarray(1 / x if r < 0 else x)
         return down(near), up(near)
 
     def _gain_at_one(self, side: Side, gaps: Floats, spent: Floats) -> Floats:
@@ -234,14 +240,24 @@ class ChiSquareBounds(BallBounds):
             return cls.of(joint, 2.0, (1 + Decimal(radius)).sqrt() - 1)
 
     def pairs(self, first: Side, second: Side, enough: float = 1.0) -> Floats:
+        """From the dual points of a split that is roughly the worst, and where that is not `enough` of the worst."""
+        proved = self._from(first, second, self.suggested(first, second, ROUGH))
+        if (i := np.flatnonzero(proved > enough)).size:
+            one, two = first.at(i), second.at(i)
+            proved[i] = np.minimum(proved[i], self._closely(one, two, self.suggested(one, two)))
+        return proved
+
+    def _closely(self, first: Side, second: Side, found: Pairs) -> Floats:
         """From the dual points of the worst split that floats find, as they are and balanced."""
-        found = self.suggested(first, second)
-        proved = self._joined(first, second, found.mu, found.m, found.ratio)
+        proved = self._from(first, second, found)
         i = np.flatnonzero(proved > found.ratio * (1 + ALIKE))  # these get a second dual point
         if i.size:
             few, one, two = Pairs(*(x[i] for x in found.arrays)), first.at(i), second.at(i)
             proved[i] = np.minimum(proved[i], self._joined(one, two, *balanced(few, one, two), few.ratio))
         return proved
+
+    def _from(self, first: Side, second: Side, found: Pairs) -> Floats:
+        return self._joined(first, second, found.mu, found.m, found.ratio)
 
     def _joined(self, first: Side, second: Side, mu: Floats, m: Floats, ratio: Floats) -> Floats:
         """The proved bounds z³ of dual points (μ, m); `ratio` is where to look."""

@@ -292,6 +292,14 @@ class VertexBounds(SetBounds[tuple[Range, Range]]):
         low, high = (x[:, None, :] for x in v)
         return (dot_down(p, low), dot_up(p, high)), (dot_down(p, one), dot_up(p, one))
 
+    def spike(self, s: Ints, u: Ints, peak: Range, base: Range) -> tuple[Range, Range]:
+        """From P(s, u) and what is left of P(s) at every vertex: the other values are all alike."""
+        mass, one = self.vertices[s, :, u], np.ones((1, 1, self.shape[1]))
+        low, high = dot_down(self.vertices, one)[s], dot_up(self.vertices, one)[s]
+        (p, over), (b, above) = ([x[:, None] for x in y] for y in (peak, base))
+        below = down(down(b * down(np.maximum(low - mass, 0))) + down(p * mass))
+        return (below, _up0(_up0(above * _up0(np.maximum(high - mass, 0))) + _up0(over * mass))), (low, high)
+
     def alone(self, side: tuple[Range, Range], *, greatest: bool) -> Floats:
         """Over vertices where the secret occurs; one that never does tells nothing."""
         n, d = side

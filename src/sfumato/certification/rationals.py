@@ -24,7 +24,7 @@ from sfumato.tolerances import SLIP, UNIT
 from sfumato.uncertainty.sets import quotient
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import BigInts, Floats, Ints
+    from sfumato.alphabet import BigInts, Bools, Floats, Ints
     from sfumato.mechanism.law import Weight, Weights
 
 LARGEST_BITS = 1000  # bits of a ratio that is told from an infinite one
@@ -194,40 +194,62 @@ def _fraction_ratio(top: Fraction, bottom: Fraction) -> Fraction | float:
 
 def _unary_about_secret(mechanism: Mechanism, exact: BigInts, notion: str) -> Attained:
     """All 2^|X| subsets at once: λ is the greatest ratio of (s₁, s₂) iff d·Σ(p₁ − λp₂)₊ ≤ (λ − 1)·low, and it is
-    attained by the set {p₁ > λp₂}; the candidate comes from floats, the inequality is checked in rationals."""
+    attained by the set {p₁ > λp₂}. Floats say of most pairs that the worst λ so far is enough, rationals of the rest.
+    """
     c = mechanism.law.contrasts()[0]
-    high, low = (c.peak_first, c.base_second) if isinstance(c, Spikes) else (c.high, c.low)  # type: ignore[union-attr]
-    sizes = exact.sum(1)
-    seen = [s for s in range(len(exact)) if sizes[s]]
-    cells = exact if mechanism.law.rows == 1 else (np.eye(len(exact), dtype=object)[:, :, None] * exact[:, None, :])
-    laws = {s: [Fraction(int(x), int(sizes[s])) for x in np.ravel(cells[s])] for s in seen}
-    total = int(exact.sum())
-    shares = {s: Fraction(int(sizes[s]), total) for s in seen}
-    mean = [sum((laws[s][x] * shares[s] for s in seen), Fraction()) for x in range(len(laws[seen[0]]))]
-    pairs = [(s, t, laws[s], laws[t]) for s, t in itertools.permutations(seen, 2)] if notion == "rldp" else [
-        (s, s, a, b) for s in seen for a, b in ((laws[s], mean), (mean, laws[s]))[: 1 if notion == "pml" else 2]
-    ]
-    best = Attained(Fraction(1), {})
-    for s, t, a, b in pairs:
-        ratio = _subset_ratio(a, b, Fraction(int(low)), Fraction(int(high)))
-        best = best.or_worse(Attained(ratio, {"first": s, "second": t}))
+    ends = (c.peak_first, c.base_second) if isinstance(c, Spikes) else (c.high, c.low)  # type: ignore[union-attr]
+    high, low = map(int, ends)
+    apart, sizes, total = mechanism.law.rows > 1, exact.sum(1), exact.sum()  # apart: secrets have inputs of their own
+    seen, best = [s for s in range(len(exact)) if sizes[s]], Attained(Fraction(1), {})
+    laws = np.array(exact[seen] / sizes[seen, None], float)
+    for s, law in zip(seen, laws, strict=True):
+        own, others = np.flatnonzero(exact[s]), [t for t in seen if t != s]
+        a = exact[s][own], sizes[s]
+        if notion == "rldp" and apart:  # all others are alike: none has an input of this one
+            pairs = [(t, a, (np.zeros_like(a[0]), sizes[t])) for t in others[:1]]
+        elif notion == "rldp":
+            unsure = itertools.compress(seen, _above(law, laws, low, high, best.ratio))
+            pairs = [(t, a, (exact[t][own], sizes[t])) for t in unsure if t != s]
+        else:
+            mine = np.zeros_like(exact)
+            mine[s] = exact[s]
+            every, mean = (exact.ravel(), a[0]) if apart else (exact.sum(0), exact[:, own].sum(0))
+            pairs = [(s, a, (mean, total)), (s, (every, total), (mine.ravel() if apart else exact[s], sizes[s]))]
+        for t, first, second in pairs[: 1 if notion == "pml" else None]:
+            found = _subset_ratio(first, second, low, high, best.ratio)
+            best = best.or_worse(Attained(found, {"first": s, "second": t}))
     return best
 
 
-def _subset_ratio(first: list[Fraction], second: list[Fraction], low: Fraction, high: Fraction) -> Fraction | float:
-    """The greatest (low + d·first(H)) / (low + d·second(H)) over sets H, in rationals, by Dinkelbach's iteration."""
-    inside = best_subset(np.array(first, float), np.array(second, float), float(low), float(high))
-    chosen, d = {int(x) for x in np.flatnonzero(inside)}, high - low
-    for _ in range(200):
-        ratio = _fraction_ratio(low + d * sum((first[x] for x in chosen), Fraction(0)),
-                                low + d * sum((second[x] for x in chosen), Fraction(0)))
+Counts = tuple["BigInts", int]  # a law as whole numbers, and of how many they are shares
+
+
+def _above(law: Floats, others: Floats, low: int, high: int, found: Fraction | float) -> Bools:
+    """Where the ratio that is found may not be enough; else floats are sure, whose sums lose less than `slip`."""
+    if isinstance(found, float) or found >= HUGE or high >= HUGE * low:
+        return np.ones(len(others), dtype=np.bool_)
+    ratio, most, slip = float(found), high / low, (len(law) + 16) * UNIT
+    gain = np.maximum(law - ratio * others, 0.0).sum(1) + slip * (1 + ratio)
+    return np.asarray((most - 1) * gain > (ratio - 1) * (1 - slip) - slip * (most + ratio))
+
+
+def _subset_ratio(first: Counts, second: Counts, low: int, high: int, found: Fraction | float) -> Fraction | float:
+    """The greatest (low + d·p₁(H)) / (low + d·p₂(H)) over sets H, exactly, by Dinkelbach's iteration, or what was found
+    already where that is as much."""
+    (a, A), (b, B), d = (first[0].tolist(), int(first[1])), (second[0].tolist(), int(second[1])), high - low
+    ratio = found
+    for turn in range(200):
         if isinstance(ratio, float):
             return ratio
-        better = {x for x in range(len(first)) if first[x] > ratio * second[x]}
-        gain = sum((first[x] - ratio * second[x] for x in better), Fraction(0))
-        if d * gain <= (ratio - 1) * low:
-            return max(ratio, Fraction(1))
-        chosen = better
+        top, bottom = ratio.numerator, ratio.denominator
+        better = [(x, y) for x, y in zip(a, b, strict=True) if x * B * bottom > top * A * y]
+        x, y = (sum(side) for side in zip(*better, strict=True)) if better else (0, 0)
+        if d * (B * bottom * x - top * A * y) <= (top - bottom) * low * A * B:
+            return ratio
+        if not turn:  # from there on it is a few steps
+            inside = best_subset(np.array(a, float) / A, np.array(b, float) / B, float(low), float(high))
+            x, y = (sum(side[0][inside].tolist()) for side in (first, second))
+        ratio = max(ratio, _fraction_ratio(Fraction(low * A + d * x, A), Fraction(low * B + d * y, B)))
     raise ArithmeticError("Dinkelbach's iteration did not settle")
 
 

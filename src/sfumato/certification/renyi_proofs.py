@@ -18,12 +18,13 @@ from decimal import Decimal
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import BallBounds, Side, digits_for
+from sfumato.certification.ball import ROUGH, BallBounds, Side, digits_for
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
 from sfumato.tolerances import ALIKE, LEAST, UNIT
 from sfumato.uncertainty.sets import Pairs
+from sfumato.uncertainty.tilting import NEWTON
 
 EXPLODING = 2.0**-14  # of an order from 1
 UNITS = 8 * UNIT  # rounding of a few operations, relative
@@ -42,7 +43,7 @@ class Splits:
 SPLITS = Splits()
 ABOVE = (1e-11, ALIKE, 1e-6)  # what floats find, relative: where pairs are looked at anew
 UNPROVED = 1e100  # ratios from here on are not
-TURNS = 3  # of both points
+TURNS = (1, 0, 1), (0, 1, 0)  # of both points: which is moved, beside the other one
 NEAREST_POINT, FARTHEST_POINT = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
 SECTIONS, FEW_SECTIONS = 80, 32  # golden ones of that range: its end is then known to 1e-15, or as pairs with room need
 
@@ -90,11 +91,13 @@ class RenyiBounds(BallBounds):
             return cls.of(joint, alpha, b if alpha == 1 else abs(((order - 1) / order * b).exp() - 1))
 
     def pairs(self, first: Side, second: Side, enough: float = 1.0) -> Floats:
-        """Most pairs are far from the worst, and one step towards their worst split says where that is `enough`."""
+        """Most pairs are not the worst, and a few steps towards their worst split say where that is `enough`."""
         if self.alpha < 0.5:
             return self._pairs_on_a_grid(first, second)
         proved = np.full(len(first.ps[0]), np.inf)
-        self._from(first, second, self.suggested(first, second, close=math.inf), np.full(proved.shape, enough), proved)
+        goal = np.full(proved.shape, enough)
+        points = self._from(first, second, self.suggested(first, second, ROUGH), goal, proved)
+        self._move(first, second, points, goal, proved, FEW_SECTIONS, (1,))
         if (i := np.flatnonzero(np.isinf(proved))).size:
             proved[i] = self._closely(first.at(i), second.at(i), enough)
         return proved
@@ -103,11 +106,12 @@ class RenyiBounds(BallBounds):
         """From the dual points of the worst split that floats find, and where these prove less than floats find for the
         worst of all pairs, from points moved in turn: at an end of the split, or beside values without mass, a side's
         own ball does not say where its point proves most, and near α = ½ that moves with the ratio."""
-        found = self.suggested(first, second)
+        found = self.suggested(first, second, NEWTON.close)
         finite = found.ratio < UNPROVED
         goal = np.where(finite, found.ratio.max(initial=enough, where=finite), np.inf)
         proved = np.full(goal.shape, np.inf)
         mu, m = self._from(first, second, found, goal, proved)
+        self._move(first, second, (mu, m), goal, proved, FEW_SECTIONS)
         if (i := np.flatnonzero(np.isinf(proved))).size:
             one, two, near = first.at(i), second.at(i), np.where(finite, goal, found.ratio)[i]
             proved[i] = raised(near, lambda z: (self._left(one, two, mu[i], m[i], z) >= 0, z))
@@ -116,22 +120,22 @@ class RenyiBounds(BallBounds):
         return proved
 
     def _from(self, first: Side, second: Side, found: Pairs, goal: Floats, proved: Floats) -> tuple[Floats, Floats]:
-        """Prove these goals, where they can be, from the points of a suggestion as they are, and moved; the points."""
+        """Prove these goals, where they can be, from the points of a suggestion; the points."""
         mu = np.maximum(np.nan_to_num(found.mu), first.v[1].max(-1))
         m = np.minimum(np.nan_to_num(found.m), second.v[0].min(-1))
         with np.errstate(over="ignore", invalid="ignore"):  # a goal may be infinite
             proved[:] = np.where(self._left(first, second, mu, m, goal) >= 0, goal, proved)
-        self._move(first, second, (mu, m), goal, proved, FEW_SECTIONS)
         return mu, m
 
     def _move(
-        self, first: Side, second: Side, start: tuple[Floats, Floats], ratio: Floats, proved: Floats, sections: int
+        self, first: Side, second: Side, start: tuple[Floats, Floats], ratio: Floats, proved: Floats, sections: int,
+        *turns: tuple[int, ...],
     ) -> None:
         """Prove ratios that are below what is `proved`, where they can be, from points that are moved in turn."""
-        for begun in (1, 0):
+        for movers in turns or TURNS:
             points = [x.copy() for x in start]
-            for turn in range(begun, begun + TURNS):
-                i, mover = np.flatnonzero(proved > ratio), turn % 2
+            for mover in movers:
+                i = np.flatnonzero(proved > ratio)
                 if not i.size:
                     return
                 one, two, few = first.at(i), second.at(i), [x[i] for x in points]

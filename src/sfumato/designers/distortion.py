@@ -59,8 +59,8 @@ def distortion(
     notes = [] if robust_privacy or isinstance(task.within, Exactly) else [
         "private at the design distribution only: robust_privacy=True promises it for the whole ball"
     ]
-    if math.isinf(answer.bound):
-        notes.append(f"{ENDED}: one output for all inputs")
+    if math.isinf(answer.bound) or budget.over:
+        notes.append(f"{ENDED}: one output for all inputs" if math.isinf(answer.bound) else ENDED)
     if chosen:
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
     told = task if robust_privacy else replace(task, within=Exactly(task.joint))

@@ -241,7 +241,9 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
     else:
         each = task.joint.useful.size * (LAID + WEIGHED * task.rows)  # seconds of the proof for a secret
         beside, search = budget.less(task.rows * each), budget.part(SEARCH)
-        found = _wide(task, within, search, asked.profile, each)
+        found = _wide(task, within, budget, search, asked.profile, each)
+        if isinstance(found.law, Table):
+            beside = budget.less(base.PROVED * found.law.outputs * task.joint.p.size * task.joint.secret.size)
     found.notes = [*found.notes, *([ENDED] if search.over else [])]
     return found, beside
 
@@ -251,7 +253,9 @@ def _laid(within: WorstPairs, task: Task) -> TypeGuard[ChiSquareBall | RenyiBall
     return isinstance(within, (ChiSquareBall, RenyiBall)) and task.reads == "both"
 
 
-def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | None, each: float) -> Found:
+def _wide(
+    task: Task, within: WorstPairs, whole: Budget, budget: Budget, profile: Profile | None, each: float
+) -> Found:
     """Rows that are not listed: a layout for the secrets that occur, or rows of a coarser table if these keep more."""
     p = task.joint.p
     if not _laid(within, task):
@@ -263,20 +267,21 @@ def _wide(task: Task, within: WorstPairs, budget: Budget, profile: Profile | Non
         coarse = informative.coarse_rows(within, task.epsilon, budget.part(FEW), task.at_most)
     try:
         layout, used = informative.widest(smaller, task.epsilon, budget, profile, task.at_most, each)
-        found = Found(_law_of(layout, p), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
+        listed = whole.firm.fits(base.PROVED * sum(map(len, layout.lengths)) * p.size * len(p))
+        found = Found(_law_of(layout, p, listed), layout.value(p[seen]), details={"profile": (used.drop, used.power)})
     except (OutOfTime, *informative.FAILURES) as error:
         note = f"the layout was left out ({type(error).__name__}: {error})"  # a closed form will be taken
         found = Found(Constant(*task.joint.shape), 0.0, [] if isinstance(error, OutOfTime) else [note])
     return found if coarse is None or coarse.value <= found.value else Found.of(task, coarse)
 
 
-def _law_of(layout: Arrangement, p: Floats) -> Law:
-    """The layout of the secrets that occur, with a constant for the others; as a table while it is small."""
+def _law_of(layout: Arrangement, p: Floats, listed: bool = True) -> Law:
+    """The layout of the secrets that occur, with a constant for the others; as a table while it is small, if it may."""
     seen = np.flatnonzero(p.sum(1) > 0).tolist()
     atoms = dict(zip(seen, zip(layout.lengths, layout.heights, strict=True), strict=True))
     flat = (np.array([layout.total]), np.full((1, p.shape[1]), 1 / layout.total))
     lengths, heights = zip(*(atoms.get(s, flat) for s in range(len(p))), strict=True)
-    if sum(map(len, lengths)) * p.size <= TABLE:
+    if listed and sum(map(len, lengths)) * p.size <= TABLE:
         return Table(Arrangement(layout.total, lengths, heights).rows(), len(p))
     shares = tuple(x / x.sum() for x in lengths)
     return Layout(shares, tuple(given_up(h / (x @ h)) for x, h in zip(shares, heights, strict=True)))

@@ -209,13 +209,13 @@ class LawProgramme:
         line = np.repeat(np.arange(len(names)), names.shape[1])
         self.at_most(sparse.csr_matrix((values.ravel(), (line, names.ravel())), (len(names), self.size)), right)
 
-    def solve(self) -> Solution:
-        """HiGHS from where it was; its duals are those of the laws, then those of the rows."""
+    def solve(self, budget: Budget = FREE) -> Solution:
+        """HiGHS from where it was, for so long; its duals are those of the laws, then those of the rows."""
         if self.lp is None:
             self.lp = LinearProgramme(self.cost, self.low, self.high)
             self.lp.equal(self._sums(), 1.0)
             self.lp.at_most(self.matrix, self.right)
-        return self.lp.solve()
+        return self.lp.solve(budget=budget)
 
     def conic(self) -> tuple[ConicProgramme, Ints]:
         """The same for Clarabel, x ≥ 0 in place of the boxes, and the numbers of its rows A x ≤ b."""

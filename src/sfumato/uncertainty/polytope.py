@@ -78,6 +78,17 @@ class Polytope(FromPairs):
         absent = ~seen.any(1)  # a secret that cannot occur tells nothing
         return np.where(absent, values.min(1), low), np.where(absent, values.max(1), high)
 
+    def spikes(self) -> tuple[Floats, Floats]:
+        """P(u|s) at the vertices themselves, without a row for each cell."""
+        if self.vertices is None:
+            return FromPairs.spikes(self)
+        mass = self.vertices.sum(2, keepdims=True)
+        seen = np.broadcast_to(mass > 0, self.vertices.shape)
+        share = np.divide(self.vertices, mass, out=np.zeros(self.vertices.shape), where=seen)
+        low, high = np.where(seen, share, np.inf).min(0), np.where(seen, share, -np.inf).max(0)
+        absent = ~seen.any(0)
+        return np.where(absent, float(self.joint.shape[1] == 1), low), np.where(absent, 1.0, high)
+
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         if self.vertices is None:
             top = [_fractional(self, v, int(s))[1] for v, s in zip(first, s1, strict=True)]

@@ -10,6 +10,7 @@ order κ, so R·v ≤ τ − e^{−D}G, with equality at R ∝ q·(τ − v)^{�
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -244,10 +245,21 @@ def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> AtPrice:
     d, slope, part, B, C = _kullback_along(depth, q, x)
     d = np.maximum(d, LEAST)
     slope = d * np.clip(slope / d, NEWTON.steepest, NEWTON.flattest)
-    return AtPrice(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
+    return AtPrice(x, part / B[:, None], d, slope, -np.log(B), x * C / B, slope / B)
 
 
-_PRICED = {1.0: _kullback_priced, 2.0: Tilt.priced}  # orders for which Newton's method knows all slopes
+def _priced(depth: Floats, q: Floats, y: Floats, alpha: float) -> AtPrice:
+    """At any order: d mean/dD is τ − mean, and the price T(D) has the slope e^{κD}."""
+    k, x, law = kappa(alpha), np.exp(y), _tilted(depth + np.exp(y)[:, None], q, alpha)
+    d, slope = _divergence_along(depth, q, x, alpha)
+    d, gain = np.maximum(d, LEAST), x + inner(law, depth)
+    slope = np.clip(slope, NEWTON.steepest * d, -LEAST)
+    moved = gain * slope
+    turn = (x - moved) / gain - k * slope
+    return AtPrice(x, law, price(d, alpha), slope * np.exp(k * d), np.log(gain) - k * d, turn, moved)
+
+
+_PRICED = {1.0: _kullback_priced, 2.0: Tilt.priced}  # orders for which slopes have forms of their own
 
 
 def worst_pairs(
@@ -261,14 +273,15 @@ def worst_pairs(
     in the split; below ½ a grid of splits is tried too, and below 1 those at which a secret is free: corners that a
     search runs past.
     """
-    if alpha not in _PRICED:
-        grid = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID) if alpha < 0.5 else ()
-        corners = (-_free(ps1, budget, alpha), _free(ps2, budget, alpha)) if alpha < 1 else ()
+    corners = (-_free(ps1, budget, alpha), _free(ps2, budget, alpha)) if alpha < 1 else ()
+    if alpha < 0.5:
+        grid = np.linspace(-SPLIT.end / 4, SPLIT.end / 4, SPLIT_GRID)
         return best_split(split_sides(v1, q1, ps1, v2, q2, ps2, budget, alpha), len(ps1), grid, corners, close)
-    found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, _PRICED[alpha])
+    slopes = _PRICED.get(alpha, partial(_priced, alpha=alpha))
+    found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, slopes)
     if len(left := np.flatnonzero(~settled)):
         sides = split_sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], budget, alpha)
-        slow = best_split(sides, len(left), close=close)
+        slow = best_split(sides, len(left), (), [x[left] for x in corners], close)
         for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
             mine[left] = theirs
     return found

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.tolerances import HALVINGS, LEAST
+from sfumato.tolerances import HALVINGS, LEAST, SLIP
 from sfumato.uncertainty.sets import Pairs, quotient
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ class AtPrice:
 
     x: Floats
     law: Floats
-    drop: Floats  # max v − mean, in units of the width
     price: Floats  # what it spends of the budget, for each unit of the secret's mass
     dearer: Floats  # slope of the price
     lean: Floats  # log of d mean/d price, in units of the width, up to a constant
@@ -118,7 +117,7 @@ class Tilt:
         t, root = (found := cls.at(depth, q, y)), np.sqrt(1 + found.excess)
         grown, lean = t.grown, np.log(np.sqrt(t.A / t.B) / t.B)
         turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B)
-        return AtPrice(t.x, t.law, t.drop, 2 * t.excess / (root + 1), grown / root, lean, turn, grown / (t.B * t.B))
+        return AtPrice(t.x, t.law, 2 * t.excess / (root + 1), grown / root, lean, turn, grown / (t.B * t.B))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,14 +185,14 @@ def by_newton(
     Multipliers y of both sides that spend all of it, and have the same relative gain d log|mean|/db for a share of it.
     """
     n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(NEWTON.close, close)
-    side = Depths.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
+    side = Depths.of(values := np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
     worth = mass * np.abs(side.top - side.width * side.mean) / side.width
 
     def step(live: Ints, y: Floats) -> Floats:
         """A system of two equations for each pair."""
         both = np.concatenate([live, live + n])
         t, width, own = priced(side.depth[both], side.q[both], y.ravel()), side.width[both], mass[both]
-        value = side.top[both] - width * t.drop
+        value = inner(t.law, values[both])  # not from the top, where what is left would be rounding
         spent, more = ((own * x).reshape(2, -1) for x in (t.price, t.dearer))
         lean = (np.log(width / (own * np.abs(value))) + t.lean).reshape(2, -1)
         turn = (t.turn - width * t.moved / value).reshape(2, -1)
@@ -214,10 +213,9 @@ def by_newton(
         spent = (mass * end.price).reshape(2, n).sum(0)
         settled = (settled & (np.abs(spent - budget) <= enough * budget)) | (flat & (worth > 0).reshape(2, n).all(0))
         # Prices are convex in R and nothing at q: mixed with q by 1 − t, a law spends at most t of what it did.
-        t = np.tile(np.clip(budget / np.maximum(spent, LEAST), 0.0, 1.0), 2)
-    tau = side.top + side.width * end.x
-    value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
-    law = side.q + t[:, None] * (end.law - side.q)
+        t = np.tile(np.clip(budget * (1 + SLIP) / np.maximum(spent, LEAST), 0.0, 1.0), 2)
+    tau, law = side.top + side.width * end.x, side.q + t[:, None] * (end.law - side.q)
+    value = inner(law, values)
     return Pairs(quotient(value[:n], -value[n:]), law[:n], law[n:], tau[:n], -tau[n:]), settled
 
 

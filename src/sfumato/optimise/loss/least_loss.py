@@ -217,12 +217,14 @@ def solve_by_cuts(
     def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
         if problem.utility_radius > 0.0:
             master.at_most(np.array([master.loss(problem.cost(p)) for p in fresh]).reshape(-1, master.size))
-        solution = master.solve()
+        solution = master.solve(budget)
         q = problem.columns(solution.x)
         made, between = mended(problem, q), 0.5 * (q + best.q)
         value, (_, p), (high, worst) = problem.distortion(made)[0], problem.distortion(between), problem.distortion(q)
         unseen = high - solution.value > max(REPAIRED, SEALING * abs(solution.value))  # by sources met so far
         found = replace(best, q=made, value=value, bound=master.proved(solution))
+        if solution.ended:  # what it was at may be worse than one output
+            return found.or_else(one_output(problem)), [], False
         cuts = sum([separated(problem, master, x) for x in (between, q)])
         return found, [p, worst] if unseen or cuts else [], cuts > 0
 
@@ -254,12 +256,17 @@ def least_loss(
         known = replace(silent, bound=-math.inf, engine="cuts")
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
     if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
-        lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
-        q = np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
-        return LeastLoss(q, min(lost), -math.inf, "constant")
+        return one_output(problem)
     linear = math.isinf(problem.privacy_radius) or max(problem.privacy_radius, problem.utility_radius) <= 0.0
     by_cuts = linear if engine == "auto" else math.isinf(problem.privacy_radius) or engine == "cuts"
     return (solve_by_cuts if by_cuts else solve_by_growing_cones)(problem, tolerance=tolerance, budget=budget)
+
+
+def one_output(problem: LossProblem) -> LeastLoss:
+    """The best single output for all inputs, without a bound: what costs least time."""
+    lost = [problem.judged.support(np.tile(d, (len(problem.p), 1))).value for d in problem.distance.T]
+    q = np.repeat(np.eye(problem.outputs)[:, [int(np.argmin(lost))]], problem.inputs, axis=1)
+    return LeastLoss(q, min(lost), -math.inf, "constant")
 
 
 def best_constant(problem: LossProblem) -> LeastLoss:

@@ -186,8 +186,10 @@ class LossProblem:
         return found
 
     def columns(self, x: Floats) -> Floats:
-        """Q[y, x] from the first entries of a solver's answer, columns summing to 1."""
-        q = np.maximum(x[: self.outputs * self.inputs].reshape(self.outputs, -1), 0.0)
+        """Q[y, x] from the first entries of a solver's answer, columns summing to 1; even where it has none yet."""
+        q = np.zeros((self.outputs, self.inputs))
+        q.ravel()[: len(x)] = np.maximum(np.nan_to_num(x[: q.size]), 0.0)
+        q[:, ~q.any(axis=0)] = 1.0
         return np.asarray(q / q.sum(axis=0))
 
 
