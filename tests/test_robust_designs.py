@@ -17,8 +17,10 @@ from sfumato.designers.choose import REGISTERED, home_of
 from sfumato.designers.closed_forms import grr
 from sfumato.errors import InputError
 from sfumato.mechanism import Table
+from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import RatioCone
-from sfumato.optimise.starts import Simplices
+from sfumato.optimise.informative import most_informative
+from sfumato.optimise.starts import Simplices, best_over_simplices
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -391,3 +393,11 @@ def test_cuts_of_a_secret_against_itself_are_those_of_the_papers_cone():
     assert np.allclose((cuts.normals * rows[cuts.y]).sum(1), cuts.excess)
     listed = paper_cone(ball, np.log(cone.E), True)
     assert np.allclose(cuts.greatest(50), np.maximum((rows @ listed.T).max(1), 0.0), atol=1e-9)
+
+
+def test_the_cone_of_polyopt_is_met_from_outside_where_the_simplex_method_goes_in_circles():
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    found = most_informative(Simplices(ball), 0.1955616238531042, Budget.counted(5.0))
+
+    assert found.value <= found.bound <= found.value * (1 + 2e-6)
+    assert found.value == pytest.approx(best_over_simplices(Simplices(ball), math.exp(0.1955616238531042))[1], rel=2e-6)

@@ -72,7 +72,7 @@ class Outside:
     def best(self) -> Floats:
         """The unit rows of the best mixture Σ α w = P̂ of rays; H(X), its value and slack in prices are the bound."""
         points = np.concatenate([self.cone.vectors, self.mean[None]])
-        cover = best_cover(self.mean, points, xlogx(points).sum(axis=1), budget=self.budget)
+        cover = best_cover(self.mean, points, xlogx(points).sum(axis=1), budget=self.budget.firm)
         bound = self.times * (cover.bound + entropy(self.mean)) + SOLVED  # rays are floats good to about 1e-13
         self.bound = min(self.bound, bound)
         return np.asarray(cover.points / self.mean)

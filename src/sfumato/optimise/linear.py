@@ -24,6 +24,7 @@ PRIMAL = int(CODES.kSimplexStrategyPrimal)  # new columns and costs leave it pri
 DEVEX = int(CODES.kSimplexEdgeWeightStrategyDevex)  # edge weights that need no new start when a basis is put back
 ENDED = (STATUS.kTimeLimit, STATUS.kIterationLimit)
 FOREVER = 2**31 - 1  # seconds and iterations: what HiGHS takes for no limit
+CYCLING = 100  # iterations for each row and column, beyond which the simplex method is going in circles
 LP_PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
 
 
@@ -109,7 +110,8 @@ class LinearProgramme:
             self.option("simplex_strategy", strategy)
         self._keep(budget)
         self.h.run()
-        if strategy is not None and self.h.getModelStatus() not in (STATUS.kOptimal, *ENDED):
+        fine = STATUS.kOptimal, *ENDED[: 1 if budget.waited else 2]  # circles are a failure, a budget of work is not
+        if strategy is not None and self.h.getModelStatus() not in fine:
             self.h.clearSolver()
             self.option("simplex_strategy", DUAL)
             self.h.run()
@@ -122,7 +124,8 @@ class LinearProgramme:
     def _keep(self, budget: Budget) -> None:
         """What is left of the budget, by the clock on the wall where that is meant, else by iterations."""
         wall, left = budget.waited, min(budget.left, FOREVER)
-        most = FOREVER if wall else left / (PASS + NUMBER * self.h.getNumNz())
+        most = CYCLING * (self.rows + self.h.getNumCol())
+        most = most if wall else min(left / (PASS + NUMBER * self.h.getNumNz()), most)
         self.option("time_limit", self.h.getRunTime() + left if wall else INFINITY)
         self.option("simplex_iteration_limit", int(min(most, FOREVER)))
 
