@@ -15,7 +15,7 @@ from tests.strategies import boundary_points, joints, mechanisms, random_layout,
 
 import sfumato as sf
 from sfumato.certification import certificate, rationals
-from sfumato.certification.ball import ROUGH
+from sfumato.certification.ball import ROUGH_SPLIT
 from sfumato.certification.outward import dot_down, down, exp_range, float_range, log_near, log_up, power, up
 from sfumato.certification.proving import proved
 from sfumato.certification.renyi_proofs import RenyiBounds
@@ -156,7 +156,7 @@ def test_pairs_far_from_the_worst_are_not_searched_closely(monkeypatch, alpha):
     worst = float(bounds.suggested(first, second).ratio.max())
 
     def suggested(self, first, second, close=SPLIT.close):
-        asked.append(len(first.ps[0]) if close < ROUGH else 0)
+        asked.append(len(first.ps[0]) if close < ROUGH_SPLIT else 0)
         return whole(self, first, second, close)
 
     monkeypatch.setattr(RenyiBounds, "suggested", suggested)

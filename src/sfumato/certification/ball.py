@@ -43,7 +43,7 @@ from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, kapp
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import SPLIT, inner
 
-ROUGH = 0.3  # of the steps to a worst split, at which most pairs are known to be less than the worst
+ROUGH_SPLIT = 0.3  # of the steps to a worst split, at which most pairs are known to be less than the worst
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +241,7 @@ class ChiSquareBounds(BallBounds):
 
     def pairs(self, first: Side, second: Side, enough: float = 1.0) -> Floats:
         """From the dual points of a split that is roughly the worst, and where that is not `enough` of the worst."""
-        proved = self._from(first, second, self.suggested(first, second, ROUGH))
+        proved = self._from(first, second, self.suggested(first, second, ROUGH_SPLIT))
         if (i := np.flatnonzero(proved > enough)).size:
             one, two = first.at(i), second.at(i)
             proved[i] = np.minimum(proved[i], self._closely(one, two, self.suggested(one, two)))

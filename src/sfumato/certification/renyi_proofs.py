@@ -18,7 +18,7 @@ from decimal import Decimal
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import ROUGH, BallBounds, Side, digits_for
+from sfumato.certification.ball import ROUGH_SPLIT, BallBounds, Side, digits_for
 from sfumato.certification.outward import down, down_any, exp_range, log_near, raised, up
 from sfumato.certification.over_sets import ATOMS_AT_ONCE, outer_quotient
 from sfumato.joint import Joint
@@ -43,7 +43,7 @@ class Splits:
 SPLITS = Splits()
 ABOVE = (1e-11, ALIKE, 1e-6)  # what floats find, relative: where pairs are looked at anew
 UNPROVED = 1e100  # ratios from here on are not
-TURNS = (1, 0, 1), (0, 1, 0)  # of both points: which is moved, beside the other one
+MOVED = (1, 0, 1), (0, 1, 0)  # of both points: which is moved, beside the other one
 NEAREST_POINT, FARTHEST_POINT = -60.0, 40.0  # log of a dual point's distance from the values, in units of their width
 SECTIONS, FEW_SECTIONS = 80, 32  # golden ones of that range: its end is then known to 1e-15, or as pairs with room need
 
@@ -96,7 +96,7 @@ class RenyiBounds(BallBounds):
             return self._pairs_on_a_grid(first, second)
         proved = np.full(len(first.ps[0]), np.inf)
         goal = np.full(proved.shape, enough)
-        points = self._from(first, second, self.suggested(first, second, ROUGH), goal, proved)
+        points = self._from(first, second, self.suggested(first, second, ROUGH_SPLIT), goal, proved)
         self._move(first, second, points, goal, proved, FEW_SECTIONS, (1,))
         if (i := np.flatnonzero(np.isinf(proved))).size:
             proved[i] = self._closely(first.at(i), second.at(i), enough)
@@ -132,7 +132,7 @@ class RenyiBounds(BallBounds):
         *turns: tuple[int, ...],
     ) -> None:
         """Prove ratios that are below what is `proved`, where they can be, from points that are moved in turn."""
-        for movers in turns or TURNS:
+        for movers in turns or MOVED:
             points = [x.copy() for x in start]
             for mover in movers:
                 i = np.flatnonzero(proved > ratio)

@@ -57,7 +57,7 @@ CLASSES = {
 }
 Measured = tuple[Sources, Alphabet, Distance, float]
 DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
-TOLERANCE = 1e-8  # of the least ε about the input, relative
+INPUT_TOLERANCE = 1e-8  # of the least ε about the input, relative
 LEAST_EPSILON = 1e-3  # nats: tolerances are relative to ε, and to this where ε is smaller
 ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
 Found = TypeVar("Found")
@@ -167,7 +167,7 @@ def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
         even = np.tile(within.members.mean(axis=0) / 2, (2, 1))  # of two secrets that may each be anywhere: LDP
         task = Task(Anything(Joint.from_probabilities(even / even.sum())), 0.0, "rldp", "useful")
         base = replace(problem_of(task, measure, (True, True)), judged=within)
-        bound, found = _bisected(_answers(base, unit_of(task, measure), TOLERANCE), budget, TOLERANCE)
+        bound, found = _bisected(_answers(base, unit_of(task, measure), INPUT_TOLERANCE), budget, INPUT_TOLERANCE)
         if found is None:
             raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
         q = found.q

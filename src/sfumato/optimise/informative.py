@@ -292,7 +292,7 @@ class Chain:
 
 
 LISTED_ROW = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PAIRED = 40  # passes over all pairs of secrets of a row, to find the worst
+PAIR_PASSES = 40  # passes over all pairs of secrets of a row, to find the worst
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 UNEVEN = 2.0  # times its even share of the time that is left, which a level of a curve may take to be met from outside
 
@@ -366,7 +366,7 @@ def listable(within: WorstPairs, reads: str, budget: Budget) -> bool:
 
 def pairing(joint: Joint, numbers: int) -> float:
     """Seconds to find the worst pairs of secrets of the last rows, which have so many numbers."""
-    return PAIRED * NUMBER * last_rows(numbers) * np.count_nonzero(joint.p_secret) ** 2
+    return PAIR_PASSES * NUMBER * last_rows(numbers) * np.count_nonzero(joint.p_secret) ** 2
 
 
 def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float | None = None) -> InformativeRows | None:

@@ -38,7 +38,7 @@ MASS_PASSES = 600  # passes for the masses of an order that has no closed form
 PLACES = 4800  # items times values in memory at once
 TAKEN = 40  # items with the greatest bounds that are cut at a time
 CELL_FIRST = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
-TRIED = 40  # places ϰ at which a side that is not looked at is tried
+PLACES_TRIED = 40  # places ϰ at which a side that is not looked at is tried
 NO_FLOOR = -1e6  # stands for −∞: by how much bounds exceed it says which is the greatest
 
 
@@ -155,7 +155,7 @@ class Block:
         rows, sign, k = np.arange(len(side)), SIGN[side][:, None], self.k[side][:, None]
         over = sign * (w - items.level[rows, side][:, None])
         gap = sign * (items.level - items.mean)[rows, side][:, None]
-        steps = k / np.maximum(gap, ASIDE) * np.geomspace(1.0, LAST_CELL / self.k.min(), TRIED)
+        steps = k / np.maximum(gap, ASIDE) * np.geomspace(1.0, LAST_CELL / self.k.min(), PLACES_TRIED)
         x = 1.0 - steps[:, :, None] * over[:, None, :]
         inside = (x > 0.0).all(2) & (curve(np.maximum(x, DUST), self.order) @ self.q >= k)
         return np.asarray(~(inside.any(1) | (over <= 0.0).all(1)))

@@ -213,7 +213,7 @@ def telling_rows(p: Floats, E: float) -> Floats:
 
 
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
-STEPS = 150  # of ascent: half of them do in most cases
+CLIMBS = 150  # of ascent: half of them do in most cases
 
 
 def leaked(points: Floats, g: Floats, secret: Floats) -> Floats:
@@ -257,7 +257,7 @@ def _ascended(v: Floats, prices: Floats, rate: float, g: Floats, secret: Floats)
         return np.asarray(xlogx(v).sum(axis=1) - rate * leaked(v, g, secret) - v @ prices)
 
     length, value = np.ones((len(v), 1)), worth(v)
-    for _ in range(STEPS):
+    for _ in range(CLIMBS):
         slope = arrays.log_or_minus_infinity(v) - rate * (np.log(np.maximum(v @ g.T, LEAST)) * secret) @ g - prices
         there = v * np.exp(length * (slope - slope.max(axis=1, keepdims=True)))
         there = np.where(there > ASCENT[2] * there.sum(axis=1, keepdims=True), there, 0.0)
