@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -420,3 +421,15 @@ def test_notices_and_notes_in_python_show_no_marks_of_their_options():
     for shown in (repr(plan.notices()), repr(plan.notes), str(plan), *map(str, plan.notes)):
         assert not any(mark in shown or repr(mark)[1:-1] in shown for mark in "\x02\x03\x1f")
     assert "design='auto'" in repr(plan.notices())
+
+
+@pytest.mark.parametrize(("asked", "said"), [
+    (lambda j: sf.ChiSquareBall(j, confidence="95%"), "confidence must lie strictly between 0 and 1, got '95%'"),
+    (lambda j: sf.ChiSquareBall(j, radius="big"), "radius must be finite and not negative, got 'big'"),
+    (lambda j: sf.RenyiBall(j, alpha="half", radius=1.0), "alpha must be positive and finite, got 'half'"),
+    (lambda j: sf.design(j, 1.0, "distortion", distance="hamming", tolerance="small"), "tolerance must be positive"),
+    (lambda j: sf.designs(j, [1.0, 2.0], "ballopt", working=-1), "working must be a number of seconds"),
+])
+def test_text_where_numbers_belong_is_told_in_words(asked, said):
+    with pytest.raises(sf.errors.InputError, match=re.escape(said)):
+        asked(sf.Joint.from_counts([[30, 10], [20, 40]]))

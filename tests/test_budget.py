@@ -141,3 +141,34 @@ def test_a_proof_that_begins_with_the_furthest_secrets_proves_what_one_of_all_pa
         true[:, range(s), range(s)] = 0
         found = over_sets._pairs(top, bottom, lambda i, a, b: ((i, a), (i, b)), Listed(true), 1.0, np.inf, "output")
         assert float(found.ratio) == max(1.0, true.max())
+
+
+def test_a_design_that_is_interrupted_is_the_best_so_far_and_a_release_is_none(monkeypatch):
+    from sfumato.optimise import search
+    from sfumato.optimise.budget import INTERRUPTED, heard_by
+
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[300, 120, 80], [90, 260, 150]]))
+
+    def pressed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search.Tangents, "__call__", pressed)
+    monkeypatch.setattr("sfumato.optimise.all_levels.Together.run", pressed)
+    monkeypatch.setattr("sfumato.optimise.informative.meet", pressed)
+    for method in ("ballopt", "precise"):
+        design = sf.design(ball, 1.0, method, time_limit=20.0)
+        assert INTERRUPTED in design.notes and design.certificate.level <= 1.0
+        with pytest.raises(KeyboardInterrupt), heard_by(None):
+            sf.design(ball, 1.0, method, time_limit=20.0)
+
+
+def test_first_rows_of_estimates_end_with_the_time():
+    from sfumato.optimise.estimates.goal import goal
+    from sfumato.optimise.estimates.searching import searched
+
+    joint = sf.Joint.from_counts(np.arange(1, 41).reshape(4, 10).tolist())
+    ball, ticks = sf.RenyiBall(joint, alpha=5.0, radius=0.05), iter(range(10**6))
+    slow = Budget.of(10.0, clock=lambda: float(next(ticks)), work=lambda: float(next(ticks)))
+
+    assert searched(ball, 0.5, goal(joint, "useful", "useful"), "useful", slow) is None
+    assert searched(ball, 0.5, goal(joint, "useful", "useful"), "useful", Budget.counted(5.0)) is not None

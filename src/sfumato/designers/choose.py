@@ -307,6 +307,8 @@ def designs(
     shared, within = method in (*SHARING, "auto"), as_set(within)
     if "time_limit" in options and shared:
         raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
+    if (working := options.get("working")) is not None and not (is_number(working) and working > 0):
+        raise InputError("working must be a number of seconds, above zero", value=working)
     if listed[0] > 0 and (at_most is None or at_most > listed[-1]):  # elsewhere one of the levels has no search
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         check_confidence(None if notion == "ldp" else within)

@@ -12,7 +12,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.base import ENDED, LIMIT, Details, Draft, Task
 from sfumato.designers.closed_forms import given_secrets
 from sfumato.designers.distances import NUMERIC, Distance, Outputs, finite, measured
-from sfumato.errors import InputError, checked_epsilon, option, unknown
+from sfumato.errors import InputError, checked_epsilon, is_number, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
@@ -79,7 +79,7 @@ def _check(task: Task, robust_privacy: bool, engine: str, tolerance: float, outp
         raise InputError("robust_privacy=False means privacy at P̂ alone: give Exactly(joint), not Anything.")
     if engine not in ENGINES:
         raise unknown("an engine", engine, ENGINES)
-    if not 0 < tolerance < 1:
+    if not is_number(tolerance) or not 0 < tolerance < 1:
         raise InputError(f"tolerance must be positive and below 1, got {tolerance!r}.")
     if isinstance(outputs, str) and outputs != "chosen":
         raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")

@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.libraries import scipy
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.mechanism.subset_laws import incidence
-from sfumato.optimise.budget import STAGE, Budget, Progress, patience
+from sfumato.optimise.budget import INTERRUPTED, STAGE, Budget, Progress, patience
 from sfumato.optimise.cone import RatioCone, settled
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.mixing import least_error
@@ -162,7 +163,7 @@ class Estimated:
         of = "(s, u)" if reads == "both" else "u alone"
         notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
         if budget.over:
-            notes.append(ENDED)
+            notes.append(INTERRUPTED if budget.halted else ENDED)
         if asked and least <= aim.untouched < error / (1 + REACHED):
             notes.append("only the error of the untouched table is proved to be out of reach within the time")
         n = 1 if self.name == "each" else task.joint.n or 1
@@ -186,14 +187,18 @@ class Estimated:
         time, SRR in any case; `useful`: of U alone too."""
         for reads, own in ({task.reads: aim} | ({"useful": self.alone} if useful else {})).items():
             asked = replace(task, reads=reads)
-            drafts = [make(asked) for make in CLOSED[reads]]
+            makers: list[Callable[[Task], Draft]] = [*CLOSED[reads]]
             if reads == "both":
-                drafts += [srr(asked, fit=True), *(_blocks(asked, order) for order in fitting(asked.epsilon))]
+                makers += [partial(srr, fit=True), *(partial(_blocks, order=x) for x in fitting(asked.epsilon))]
             inputs = asked.rows * asked.joint.useful.size
-            for law, name in ((x.law, x.method) for x in drafts):
-                soon = name == "srr" or budget.firm.fits(INVERTED * inputs**3)
+            slow = not getattr(task.within, "closed", True)  # each is calibrated by searches
+            for i, make in enumerate(makers):
+                if i and slow and budget.firm.over:
+                    break
+                draft = make(asked)
+                law, soon = draft.law, not i or draft.method == "srr" or budget.firm.fits(INVERTED * inputs**3)
                 if law.kind == "unary" or (law.outputs * inputs <= CHANNEL and soon):
-                    yield own.of_law(law), law, name, reads
+                    yield own.of_law(law), law, draft.method, reads
 
 
 def _sealable(task: Task, law: Law, reads: str) -> bool:

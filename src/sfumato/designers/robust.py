@@ -171,7 +171,7 @@ def nr(task: Task, *, gap: float = GAP, time_limit: float | None = None, progres
     if task.epsilon == 0:
         return silent(task, "nr")
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
-    note = "private at the design distribution only: use a ball for data whose distribution was estimated"
+    note = "private at the design distribution only: use ballopt for data whose distribution was estimated"
     if task.at_most is not None:
         return _drafted(task, "nr", budget, Sought(gap))[0].with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)

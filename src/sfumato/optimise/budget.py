@@ -20,6 +20,7 @@ Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
 Heard = Callable[[str, float, float, float], None]
 """The same, and the seconds left: for whoever shows it to people."""
+INTERRUPTED = "interrupted: the best design so far"
 _HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
 
 
@@ -54,7 +55,7 @@ def spent() -> float:
 @contextlib.contextmanager
 def heard_by(listener: Heard | None) -> Iterator[None]:
     """Searches inside tell how they go, whichever designer began them: a person waits for all of them alike."""
-    token = _HEARD.set(listener)
+    token = _HEARD.set(listener or (lambda *_: None))
     try:
         yield
     finally:
@@ -83,6 +84,7 @@ class Budget:
     work: Callable[[], float] = time.thread_time
     began: tuple[float, float] = (0.0, 0.0)  # clock and work when it did, and a little before
     kept: float = 0.0  # seconds of work for what must be done afterwards
+    halted: list[bool] | None = None  # whether somebody ended it, for all of its parts alike
 
     @staticmethod
     def of(
@@ -92,7 +94,7 @@ class Budget:
         """So many seconds from now; None is as long as it takes. A clock other than the wall's is of work itself."""
         work = work or (time.thread_time if clock is time.monotonic else clock)
         now, began = clock(), (clock() - GRAIN, work() - GRAIN)
-        return Budget(float("inf") if seconds is None else now + seconds, progress, clock, work, began)
+        return Budget(float("inf") if seconds is None else now + seconds, progress, clock, work, began, halted=[])
 
     @staticmethod
     def of_work(seconds: float, progress: Progress | None = None) -> Budget:
@@ -123,12 +125,21 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds until the deadline, less those that are kept; never negative."""
+        if self.halted:
+            return 0.0
         kept = self.kept * self.pace if self.kept else 0.0
         return max(self.deadline - kept - self.clock(), 0.0)
 
     @property
     def over(self) -> bool:
         return self.left <= 0.0
+
+    def halt(self) -> None:
+        """Of a KeyboardInterrupt: end with what was found so far. Whoever listens waits for more than a design, such as
+        a release, and ends with nothing; so does a search without a budget of its own."""
+        if self.halted is None or _HEARD.get() is not None:
+            raise
+        self.halted.append(True)
 
     def go_on(self) -> None:
         """Raise OutOfTime if it is over and somebody waits: whoever does not has the step finished."""
@@ -155,4 +166,4 @@ class Budget:
             listener(stage, float(value), float(bound), self.left)
 
 
-FREE = Budget.of(None)  # no deadline, no listener
+FREE = replace(Budget.of(None), halted=None)  # no deadline, no listener, and everybody's

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
-from sfumato.optimise.budget import NUMBER, STAGE, Budget, OutOfTime
+from sfumato.optimise.budget import INTERRUPTED, NUMBER, STAGE, Budget, OutOfTime
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
 from sfumato.optimise.product.two_level import DROPS, TRIES, Profile, capped, climbed, liked
@@ -67,7 +67,7 @@ class Chain:
         self.notes: list[str] = []
         self.families: dict[Profile, Families] = {}  # of two-level designs, those of the best profile first
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
-        self.coarse = self.interrupted = False  # whether cells are merged, and whether somebody ended the search
+        self.coarse = False  # whether cells are merged
         self.cuts = np.zeros((0, len(self.coordinates.p)))
 
     @property
@@ -99,11 +99,11 @@ class Chain:
             for rows in others if self.apart else ():
                 self.attempt("others", partial(self.pool, rows, steep=True))
             for name, stage in self._wanted():
-                if self.apart and not (self.budget.over or self.interrupted):
+                if self.apart and not self.budget.over:
                     self.attempt(name, stage)
         except KeyboardInterrupt:
-            self.interrupted = True
-            self.notes.append("interrupted: the best design so far")
+            self.budget.halt()
+            self.notes.append(INTERRUPTED)
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """The stages in their order."""
@@ -169,7 +169,6 @@ class Chain:
         below.coarse = coarse
         below._search(starts)
         self.notes += below.notes
-        self.interrupted |= below.interrupted
         return below.coordinates.full(below.master.used()[0])
 
     def _without_empty(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.errors import InputError, unknown
+from sfumato.errors import InputError, is_number, unknown
 from sfumato.joint import Joint, Noise, checked_joint
 from sfumato.noise import projected
 from sfumato.tolerances import BLOCK, HALVINGS, LISTED, SEED, SUBSETS, UNIT
@@ -126,7 +126,7 @@ class RenyiBall(SharedRadius):
         self, joint: Joint, *, alpha: float, radius: float | None = None, confidence: float | None = None
     ) -> None:
         checked_joint(joint, "a ball")
-        if not (math.isfinite(alpha) and alpha > 0):
+        if not is_number(alpha) or alpha <= 0:
             raise InputError("alpha must be positive and finite", value=alpha)
         if (radius is None) == (confidence is None):
             raise InputError("give either radius= or confidence=.")
@@ -165,14 +165,14 @@ class RenyiBall(SharedRadius):
 
 
 def checked_radius(radius: float) -> float:
-    if not (math.isfinite(radius) and radius >= 0):
+    if not is_number(radius) or radius < 0:
         raise InputError("radius must be finite and not negative", value=radius)
     return float(radius)
 
 
 def checked_rows(joint: Joint, confidence: float) -> int:
     """The rows that a ball of some confidence was counted from."""
-    if not 0 < confidence < 1:
+    if not is_number(confidence) or not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     if joint.n is None:
         raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")

@@ -48,9 +48,11 @@ def bound(
     live = live[np.ix_(*canonical(live))]
     about, found = about_secret(live.sum(axis=1), epsilon), _Proved(value, gap, budget)
     found.keep("point", entropy(live.ravel()) - entropy(live.sum(axis=1)) + about)
-    with suppress(KeyboardInterrupt):  # what is proved so far is proved
+    try:
         if isinstance(within, SharedRadius) and within.budget > 0.0 and min(live.shape) > 1 and epsilon < HIGH:
             _over_ball(live, within, max(epsilon, LOW), found)
+    except KeyboardInterrupt:  # what is proved so far is proved
+        budget.halt()
     best = min(found.routes, key=lambda name: found.routes[name])
     return Bound(found.routes[best], best, found.routes)
 

@@ -7,6 +7,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
 ARRIVING = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, the next turn goes on
+FIRST_ROWS = 4  # that are made steep at first, which tells how long others will take
 JOINT = 2  # as many parts of the time for all levels together as each has by itself before
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 
@@ -57,17 +59,21 @@ def searched_along(
     """The same at increasing ε, each begun with `known` rows of its own or with those of the level below: in one search
     where the set allows that (`Together`, with its `once`), else one by one."""
     begun: list[_Begun] = []
-    for i, (epsilon, rows) in enumerate(zip(epsilons, known, strict=True)):
-        master = Estimates(goal, budget)
-        if not budget.fits(master.foretold):  # not even one mixture
-            break
-        one = _Begun(within, epsilon, master, reads, at_most)
-        one.begin(rows or [settled(one.cone, x.master.used()[0]) for x in begun[-1:]])
-        master.budget = budget = budget.less(one.seconds)
-        one.improved(budget.part(1 / (len(epsilons) - i + JOINT * joinable(one.cone))))
-        begun.append(one)
-    if begun and joinable(begun[0].cone):
-        Together(begun, FEWEST, ARRIVING).run(budget, once=once)
+    try:
+        for i, (epsilon, rows) in enumerate(zip(epsilons, known, strict=True)):
+            master = Estimates(goal, budget)
+            if not budget.fits(master.foretold):  # not even one mixture
+                break
+            one = _Begun(within, epsilon, master, reads, at_most)
+            if not one.begin(rows or [settled(one.cone, x.master.used()[0]) for x in begun[-1:]], budget):
+                break
+            begun.append(one)
+            master.budget = budget = budget.less(one.seconds)
+            one.improved(budget.part(1 / (len(epsilons) - i + JOINT * joinable(one.cone))))
+        if begun and joinable(begun[0].cone):
+            Together(begun, FEWEST, ARRIVING).run(budget, once=once)
+    except KeyboardInterrupt:
+        budget.halt()
     return [*(x.finished() for x in begun), *[None] * (len(epsilons) - len(begun))]
 
 
@@ -86,20 +92,30 @@ class _Begun(OneLevel[Estimates]):
         self.block = BlockMover(cone, epsilon, at_most) if blocks else None
         self.sets = sets_of(cone.coordinates, within.joint.shape, epsilon, reads)
 
-    def begin(self, known: Sequence[Floats]) -> None:
+    def begin(self, known: Sequence[Floats], budget: Budget) -> bool:
         """A first mixture of single cells, which tell everything, of useful values, of what is known and of some of all
-        other sets; then the rest by price."""
+        other sets; then the rest by price. False where there is no time for the first."""
         U, single = self.cone.within.joint.shape[1], self.sets.sum(1) == 1
-        starts = self.steep if self.block is None else self.block.starts
+        starts = partial(self.steep, budget=budget) if self.block is None else self.block.starts
+        first = starts(self.sets[single])
+        if len(first) < np.count_nonzero(single):
+            return False
         others = starts(np.random.default_rng(1).permutation(self.sets[~single]))
-        values = self.steep(values_of(U, self.epsilon)[:, self.cone.coordinates.cell % U])
-        self.master.add(np.concatenate([starts(self.sets[single]), values, *known, others]))
+        values = self.steep(values_of(U, self.epsilon)[:, self.cone.coordinates.cell % U], budget)
+        self.master.add(np.concatenate([first, values, *known, others]))
         self.master.solve()
         self.master.add(others)
         self.master.solve()
+        return True
 
-    def steep(self, sets: Bools) -> Floats:
-        return settled(self.cone, np.maximum(sets, EMPTY))
+    def steep(self, sets: Bools, budget: Budget) -> Floats:
+        """Rows on the boundary that are tall on sets; twice as many at a time, while that fits into the time."""
+        out, size, took = [np.zeros((0, sets.shape[1]))], FIRST_ROWS, 0.0
+        while len(sets) and budget.firm.fits(2 * took):
+            began = budget.work()
+            out.append(settled(self.cone, np.maximum(sets[:size], EMPTY)))
+            sets, size, took = sets[size:], 2 * size, budget.work() - began
+        return np.concatenate(out)
 
     def improved(self, budget: Budget) -> None:
         """Rows of product form, where the set has them; then tangents over the whole cone, unless others join."""
