@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.all_levels import NUMBERS, Carried, OneLevel, Together, joinable, meet, rows_for
 from sfumato.optimise.arrays import SEALING, Floats, Ints, canonical, xlogx
-from sfumato.optimise.budget import INTERRUPTED, NUMBER, STAGE, Budget, OutOfTime
+from sfumato.optimise.budget import INTERRUPTED, NUMBER, STAGE, Budget
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.product.blocks import Arrangement, Families, safe, two_level
 from sfumato.optimise.product.two_level import DROPS, TRIES, Profile, capped, climbed, liked
@@ -199,28 +199,29 @@ class Chain:
         best = self.profile or plain
         if self.profile is None and self.around.budget > 0:
             best = liked(self.around, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
-            best = best if small or self.quick or self.carried else self._climbed(best, budget.part())
-        for profile in dict.fromkeys([best, plain] if small and self.profile is None else [best]):
+            best = best if small or self.quick or self.carried else self._climbed(best, plain, budget.part())
+        for profile in dict.fromkeys([best, plain] if self.profile is None else [best]):
             if not (self.families and budget.over) or profile in self.families:
                 x = self.coordinates.taken(two_level(self._under(profile), budget).rows())
                 x = x[x @ self.coordinates.p > 0]
                 self.master.add(settled(self.cone, x) if self.budget.fits(self.cone.cost(len(x))) else x)
         self.families = {best: self.families.pop(best), **self.families}
 
-    def _climbed(self, first: Profile, budget: Budget) -> Profile:
+    def _climbed(self, first: Profile, plain: Profile, budget: Budget) -> Profile:
         """The profile whose design keeps most by a part of the work, from the one that a relaxation likes: that asks
         for column sums on average alone, and likes great drops too much."""
         values: dict[Profile, float] = {}
 
         def rough(profile: Profile) -> float:
+            if values and budget.over:
+                return values.get(profile, -np.inf)
             if profile not in values:
-                if len(values) > 1 and budget.over:
-                    raise OutOfTime
                 values[profile] = two_level(self._under(profile), budget, rough=True).value(self.within.joint.p)
             return values[profile]
 
         flat = replace(first, drop=DROPS[1] * float(np.expm1(self.epsilon)))
         best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, TRIES // 2)[0]
+        best = max(best, plain, key=rough)
         self.families = {x: self.families[x] for x in sorted(values, key=lambda x: -values[x])}
         return best
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from copy import copy
@@ -14,7 +13,7 @@ import numpy as np
 
 from sfumato.libraries import scipy
 from sfumato.optimise.arrays import DUST, REPAIRED, Floats, Ints, xlogx
-from sfumato.optimise.budget import FREE, Budget, OutOfTime, spend
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.tolerances import LEAST
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
@@ -406,8 +405,7 @@ def climbed(
         return -seen[profile]
 
     corners = scipy.special.logit(np.clip(places, 0.02, 0.98)) + STRIDE * np.eye(len(places) + 1, len(places), -1)
-    with contextlib.suppress(OutOfTime):
-        options = {"maxfev": tries, "initial_simplex": corners}
-        scipy.optimize.minimize(cost, corners[0], method="Nelder-Mead", options=options)
+    options = {"maxfev": tries, "initial_simplex": corners}
+    scipy.optimize.minimize(cost, corners[0], method="Nelder-Mead", options=options)
     best = max(seen, key=lambda x: seen[x])
     return best, seen[best]
