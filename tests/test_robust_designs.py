@@ -401,3 +401,29 @@ def test_the_cone_of_polyopt_is_met_from_outside_where_the_simplex_method_goes_i
 
     assert found.value <= found.bound <= found.value * (1 + 2e-6)
     assert found.value == pytest.approx(best_over_simplices(Simplices(ball), math.exp(0.1955616238531042))[1], rel=2e-6)
+
+
+def test_designs_for_estimates_are_recoverable_as_they_are():
+    joint = sf.Joint.from_counts([[40, 30, 20], [10, 50, 30]])
+    plain, asked = (sf.design(sf.Anything(joint), 1.0, aim="closed", recoverable=r) for r in (False, True))
+
+    assert asked.value == plain.value
+    assert np.linalg.matrix_rank(asked.mechanism.matrix) == joint.p.size
+    assert any("as it is" in note for note in asked.notes)
+
+
+@pytest.mark.parametrize("options", [{"method": "hamming"}, {"method": "leakage"}, {"distance": "hamming"}])
+def test_outputs_that_are_values_are_refused_as_recoverable_before_any_search(options, monkeypatch):
+    joint = sf.Joint.from_counts([[40, 30, 20], [10, 50, 30]])
+    monkeypatch.setattr("sfumato.designers.choose.designer", lambda method: pytest.fail(f"{method} was searched"))
+
+    with pytest.raises(sf.InputError, match="recoverable"):
+        sf.design(sf.ChiSquareBall(joint), 1.0, recoverable=True, **options)
+
+
+@pytest.mark.parametrize("method", ["sue", "oue"])
+@pytest.mark.parametrize("at_most", [None, 1.0])
+def test_one_useful_value_read_alone_tells_nothing(method, at_most):
+    joint = sf.Joint.from_counts([[3], [2]])
+
+    assert sf.design(sf.ChiSquareBall(joint), 1.0, method, reads="useful", at_most=at_most).value == 0

@@ -16,7 +16,7 @@ from sfumato.decimals import percent, with_unit
 from sfumato.designers.base import LARGEST, RELATIVE, Design, Draft, Options, Task, finished, silent
 from sfumato.designers.closed_forms import SHARE
 from sfumato.designers.closed_forms import recoverable as made_recoverable
-from sfumato.designers.worth import AIM, AIMS, best_closed, noted, searched, seconds_of
+from sfumato.designers.worth import AIM, AIMS, best_closed, errors_of, noted, searched, seconds_of
 from sfumato.errors import LIMIT_OF_TIME, ClaimError, InputError, designed_epsilon, is_number, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.libraries import loaded
@@ -37,6 +37,7 @@ _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto
 _FOUND = ("ballopt", "polyopt", "nr", "precise", "pml", "lip", "ldp")  # whose laws are searched for in floats
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
+_VALUED = ("distortion", "least")  # modules of methods whose outputs are values
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
 Designer = Callable[..., Draft]
 REGISTERED: dict[str, Designer] = {}  # methods of others, while a programme runs
@@ -82,6 +83,8 @@ def design(
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
         within, at_most = _second(within, epsilon, at_most, method, notion, options)
+    if not (isinstance(recoverable, bool) or (is_number(recoverable) and 0 < recoverable < 1)):
+        raise InputError(f"recoverable takes True or a share of answers between 0 and 1, got {recoverable!r}.")
     method, notion, reads = _implied(method, notion, reads, recoverable is not False, options)
     if method == "nr" or (notion == "lip" and method != "lip"):
         within = Exactly(within.joint)  # private at P̂ alone: closed forms promise LIP there and say so
@@ -89,8 +92,19 @@ def design(
     check_confidence(None if notion == "ldp" else within)  # before a search, which could not be sealed
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
-        draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
+        draft = _recoverable(task, draft, SHARE if recoverable is True else recoverable)
     return _ended(task, draft, started)
+
+
+def _recoverable(task: Task, draft: Draft, share: float) -> Draft:
+    """A design from which everything can be estimated: one for estimates as it is, others with GRR mixed in."""
+    if draft.score is None:
+        return made_recoverable(task, draft, share)
+    own = task if draft.task is None else draft.task
+    errors, _ = errors_of(draft.mechanism(own), own.joint)
+    if own.reads != task.reads or not all(map(math.isfinite, errors.values())):
+        raise InputError("not everything can be estimated from it", next="Ask for ε above 0 and target='each'.")
+    return draft.with_note("recoverable: everything can be estimated from this design as it is")
 
 
 def _ended(task: Task, draft: Draft, started: float) -> Design:
@@ -112,6 +126,8 @@ def _ended(task: Task, draft: Draft, started: float) -> Design:
 
 def _implied(method: str, notion: str, reads: str, recoverable: bool, options: Options) -> tuple[str, str, str]:
     """The method, the notion and what is read, where some of them say the others."""
+    if recoverable and (_HOMES.get(method) in _VALUED or any(options.get(name) is not None for name in _NEARNESS)):
+        raise InputError(f"{method} has no recoverable variant here: its outputs are values, not symbols.")
     if method in _FUNNEL:
         if recoverable:
             raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sfumato.alphabet import Floats
 from sfumato.decimals import percent, share_at_most
 from sfumato.designers.base import Draft, Task
-from sfumato.errors import InputError, is_number
+from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.optimise.arrays import xlogx
@@ -30,6 +30,8 @@ from sfumato.uncertainty.sets import UncertaintySet, greatest_gap
 
 # --- how much each may tell -------------------------------------------------------------------------------------------
 
+
+PAIRS_AT_ONCE = 2_000_000  # of secrets, times values, that are looked at together
 
 def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     """min top / bottom over positive bottoms; ∞ when there are none."""
@@ -77,24 +79,31 @@ def subsets(task: Task) -> float:
     if len(task.promises) > 1:
         return min(map(subsets, task.promises))
     E, rise, secrets = math.exp(task.epsilon), math.expm1(task.epsilon), task.within.possible
-    if task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):
-        return rise if task.rows * task.joint.useful.size > 1 else math.inf
+    alone = task.rows * task.joint.useful.size == 1  # nothing to tell, whatever the bits
+    if alone or task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):
+        return rise
     if task.notion == "lip":
         q = given_secrets(task)
         p = task.joint.p_secret @ q
         return least_quotient(rise, [np.maximum(x, 0).sum(1) for x in (q[secrets] - E * p, p - E * q[secrets])])
-    return least_quotient(rise, [_gathered(task.within, *pair, E) for pair in permutations(secrets, 2)])
+    return least_quotient(rise, _gathered(task.within, E))
 
 
-def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
-    """An upper bound of Σ_u (R₁ − E·R₂)₊ over F; exact for one distribution and for any."""
-    low, high = within.spikes()
-    each = float(np.maximum(high[s1] - E * low[s2], 0).sum())
+def _gathered(within: UncertaintySet, E: float) -> Floats:
+    """An upper bound of Σ_u (R₁ − E·R₂)₊ over F for each ordered pair of secrets that occur; exact for one distribution
+    and for any."""
+    secrets, (low, high) = within.possible, within.spikes()
+    q, (s1, s2) = within.joint.useful_given_secret, np.array([*permutations(secrets, 2)], int).reshape(-1, 2).T
+
+    def most(upper: Floats, lower: Floats) -> Floats:
+        parts = np.array_split(np.arange(len(s1)), len(s1) * q.shape[1] // PAIRS_AT_ONCE + 1)
+        return np.concatenate([np.maximum(upper[s1[k]] - E * lower[s2[k]], 0).sum(1) for k in parts])
+
+    each = np.minimum(most(high, low), 1.0)
     if not isinstance(within, ChiSquareBall) or low.shape[1] > SUBSETS:  # proofs list no more
-        return min(1.0, each)
-    q, radii = within.joint.useful_given_secret, l1_radius(within)
-    moved = float(np.maximum(q[s1] - E * q[s2], 0).sum() + (radii[s1] + E * radii[s2]) / 2)
-    return min(1.0, each, moved)
+        return each
+    radii = l1_radius(within)
+    return np.minimum(each, most(q, q) + (radii[s1] + E * radii[s2]) / 2)
 
 
 def l1_radius(ball: ChiSquareBall) -> Floats:
@@ -363,10 +372,6 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     GRR is a multiple of the identity plus a constant, so it has full rank, and so has the mixture (SRR has not when
     e^ε = |U| − 1). The cost is λ·(value − value of GRR).
     """
-    if not (is_number(share) and 0 < share < 1):
-        raise InputError(f"recoverable takes True or a share of answers between 0 and 1, got {share!r}.")
-    if draft.score is not None:
-        raise InputError(f"{draft.method} has no recoverable variant: its outputs are values, not symbols.")
     rows, useful = task.rows, task.joint.useful.size
     if 2 * (rows * useful) ** 2 > MATRIX_CELLS:
         raise InputError(f"recoverable designs list a matrix; {rows} × {useful} inputs are too many.")

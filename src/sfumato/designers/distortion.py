@@ -208,7 +208,7 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: ob
     gap = found.value - found.bound
     closed = gap <= 1e-6 * max(1.0, abs(found.value))
     notes = () if closed else (f"the gap of {gap:.2g} is open: the solver ended with {found.status}",)
-    return Draft(law, "leakage", found.bound, notes, details, score=score)
+    return Draft(law, "leakage", found.bound, notes, details, score=score, unit="of distance")
 
 
 def _information(task: Task, limits: list[LeakageLimit], about: str, distance: object, time_limit: float) -> Draft:

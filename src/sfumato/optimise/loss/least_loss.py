@@ -249,13 +249,14 @@ def least_loss(
     problem: LossProblem, *, engine: str = "auto", tolerance: float = 1e-6, budget: Budget = FREE
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound: linear problems by LP, others by cones."""
+    fits = budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p)))
     if problem.epsilon**2 < REPAIRED:  # mending takes more than such a level gives
         silent = best_constant(problem)
         if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
             return silent
         known = replace(silent, bound=-math.inf, engine="cuts")
-        return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known)
-    if not budget.fits(problem.outputs * problem.p.size * (CELL + PAIR * len(problem.p))):
+        return solve_by_cuts(problem, tolerance=tolerance, budget=budget, known=known) if fits else known
+    if not fits:
         return one_output(problem)
     linear = math.isinf(problem.privacy_radius) or max(problem.privacy_radius, problem.utility_radius) <= 0.0
     by_cuts = linear if engine == "auto" else math.isinf(problem.privacy_radius) or engine == "cuts"
