@@ -206,7 +206,8 @@ class Split:
         while True:
             value, places = self.assembled()
             asked = {(s, k + self.count * (s == s0)) for s0, k in places for s in range(S)}
-            gaps = {(s, k): self.shares[s] * (_top(self.tables[s][k]) - attained[s, k]) for s, k in sorted(asked)}
+            tops = {(s, k): self.tables[s][k][:, 2].max() for s, k in sorted(asked)}
+            gaps = {(s, k): self.shares[s] * (top - attained[s, k]) for (s, k), top in tops.items()}
             most = max(gaps.values())
             if budget.over or most < BLOCK_SETTLED / S:
                 return value
@@ -220,7 +221,7 @@ class Split:
             return
         table = self.prices.corridors[s][k].table(self.prices.of(self.prices.y)[s], rounds, budget)
         for i in range(k, self.count) if k < self.count else range(self.count, k + 1):
-            if _top(table) < _top(self.tables[s][i]):  # both hold; a hasty one may be the looser
+            if table[:, 2].max() < self.tables[s][i][:, 2].max():  # both hold; a hasty one may be the looser
                 self.tables[s][i] = table
 
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
@@ -250,11 +251,6 @@ class Split:
         at = price / (least[:, :, None] + shares[d] * tables[d][of][..., 0])
         top, where = float(at.max()), divmod(int(at.max(2).argmax()), count)
         return (max(top, 0.0) if top < np.inf else np.inf), where  # what is no number proves nothing
-
-
-def _top(table: Floats) -> float:
-    """What a block of a table is worth at most."""
-    return float(table[:, 2].max())
 
 
 # --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------
