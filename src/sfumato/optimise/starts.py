@@ -120,7 +120,9 @@ class ProductMover:
         for s in range(len(self.p)):
             if budget.over:
                 return np.zeros((0, self.p.size))
-            h = self._blocks(s, prices[s])
+            family = self.families[s]
+            spend(12, 0 if family.every is None else family.every.size)  # others count their own search
+            h = family.best_of_means(prices[s] / self.shares[s], self.slopes, NEXT)
             blocks.append(h)
             a.append(xlogx(h) @ self.p[s] - h @ prices[s])
             z.append(h @ self.p[s])
@@ -129,12 +131,6 @@ class ProductMover:
         better = self._exchanged(np.concatenate([first, random]), a, z)
         both = np.unique(np.concatenate([first, better]), axis=0)
         return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
-
-    def _blocks(self, s: int, prices: Floats) -> Floats:
-        """Candidates of one secret: the best few for every slope."""
-        family, y = self.families[s], prices / self.shares[s]
-        spend(12, 0 if family.every is None else family.every.size)  # of all its blocks; others count their own search
-        return np.unique(np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes]), axis=0)
 
     def _chosen(self, a: list[Floats], z: list[Floats]) -> Ints:
         """A row for each slope and rank: every secret's block of that rank for that slope [row, s]."""
