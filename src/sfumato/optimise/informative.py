@@ -223,11 +223,9 @@ class Chain:
         values: dict[Profile, float] = {}
 
         def rough(profile: Profile) -> float:
-            if values and budget.over:
-                return values.get(profile, -np.inf)
-            if profile not in values:
+            if profile not in values and not (values and budget.over):
                 values[profile] = two_level(self._under(profile), budget, rough=True).value(self.within.joint.p)
-            return values[profile]
+            return values.get(profile, -np.inf)
 
         flat = replace(first, drop=DROPS[1] * float(np.expm1(self.epsilon)))
         best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.asked.at_most, TRIES // 2)[0]
