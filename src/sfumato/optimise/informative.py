@@ -309,10 +309,7 @@ UNEVEN = 2.0  # times its even share of the time that is left, which a level of 
 def most_informative(
     within: WorstPairs, epsilon: float, budget: Budget, asked: Sought = AS_USUAL
 ) -> InformativeRows:
-    """Rows that keep most of I(X;Y) under ε-RLDP over the set.
-
-    The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
-    """
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set, whatever the order of its labels."""
     within, order = _in_own_order(within, asked.reads)
     first = [x[:, order].round(DIGITS) for x in asked.starts]
     starts, others = [x[np.lexsort(x.T)] for x in first], [x[:, order] for x in asked.others]

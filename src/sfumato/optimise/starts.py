@@ -40,10 +40,7 @@ def merged(joint: Joint, alone: int) -> tuple[Joint, Ints]:
 
 
 # --- cones whose extreme rows are known: those of any distribution, by price, and those of simplices, listed (ours) ---
-# Any distribution: let a be the least number of a row, in secret i, and b the least of the other secrets. v ≤ K·v'
-# between secrets says that secret i lies in [a, K·b], the others in [b, K·a]. A row at these ends is linear in b ∈
-# [a, K·a], so the extreme rows are those with b = a, all numbers 1 or K, and those with b = K·a: one secret at 1/K or
-# K, all others at 1.
+# Any distribution: all numbers are 1 or K, or one secret's are 1/K or K and all others 1 (docs/robust.md, section 12).
 #
 # Simplices that enclose the conditionals of each secret, secrets compared with themselves too [000, Def. 3]: extreme
 # rows are products of the extreme points of every secret (docs/robust.md, sections 1 and 2).
