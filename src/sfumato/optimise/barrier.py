@@ -234,11 +234,8 @@ class BallMover:
         none, without mass and before itself, so that what is put there last is its own."""
         joint = cone.within.joint
         S, U = joint.shape
-        names = np.full(S * U, -1)
-        if cone.reads == "useful":
-            names = np.tile(np.arange(U), S)
-        else:
-            names[cone.coordinates.cell] = np.arange(len(self.p))
+        names = np.tile(np.arange(U), S) if cone.reads == "useful" else np.full(S * U, -1)
+        names[cone.coordinates.cell] = np.arange(len(self.p))
         names = names.reshape(S, U)[cone.secrets]
         mass = joint.p[cone.secrets].copy()
         for s in np.flatnonzero(mass.sum(1) <= 0):

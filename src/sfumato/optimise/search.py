@@ -211,7 +211,7 @@ class CutMover:
 
     def _add(self, normals: Floats) -> None:
         if len(normals):
-            self.lp.add(normals, np.full(len(normals), -INFINITY), np.zeros(len(normals)))
+            self.lp.at_most(normals)
             self.age = np.append(self.age, np.zeros(len(normals)))
 
     def _forget(self) -> None:

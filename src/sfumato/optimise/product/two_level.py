@@ -38,10 +38,6 @@ class BlockBall(Protocol):
 class OwnBlocks(Protocol):
     """A set whose secrets share nothing: each has masses of its own, and its extreme blocks are known."""
 
-    @property
-    def budget(self) -> float:
-        """0."""
-
     def masses_of(self, s: int, w: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H) for sets of measure w."""
 
