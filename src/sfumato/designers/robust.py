@@ -21,7 +21,7 @@ from sfumato.optimise.all_levels import Carried
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, NUMBER, Budget, OutOfTime, Progress, patience
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import FEW, GAP, listable
+from sfumato.optimise.informative import FEW, GAP, Sought, listable
 from sfumato.optimise.linear import LP_PASSES
 from sfumato.optimise.product.blocks import Arrangement
 from sfumato.optimise.product.two_level import Profile, capped
@@ -108,7 +108,8 @@ def ballopt(
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     others, budget = listed_rows(task, [x.law for x in starts]), budget_of(task, time_limit, progress)
-    return _drafted(task, "ballopt", budget, Sought(gap, quick, profile=given, others=others))[0]
+    asked = Sought(task.reads, gap, quick, given, task.at_most, others=others)
+    return _drafted(task, "ballopt", budget, asked)[0]
 
 
 def ballopt_along(
@@ -139,7 +140,8 @@ def _one_by_one(tasks: Sequence[Task], gap: float, seconds: float) -> Iterator[D
     whole, carried = Budget.of_work(base.curve_seconds(len(tasks), seconds)), None
     for i, task in enumerate(tasks):
         budget = whole.part(1 / (len(tasks) - i)) if i else whole.part(1.0, base.FIRST_OF_CURVE * seconds)
-        draft, carried = _drafted(task, "ballopt", budget, Sought(gap, carried=carried))
+        asked = Sought(task.reads, gap, at_most=task.at_most, carried=carried)
+        draft, carried = _drafted(task, "ballopt", budget, asked)
         yield draft
 
 
@@ -156,9 +158,9 @@ def polyopt(
     _checked(task, "polyopt")
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
-    asked = Sought(gap, quick, Simplices(task.within, same_secret), known=limit)
+    asked = Sought(task.reads, gap, quick, at_most=task.at_most, bounding=limit is None)
     budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
-    draft, _ = _drafted(task, "polyopt", budget, asked)
+    draft, _ = _drafted(task, "polyopt", budget, asked, Simplices(task.within, same_secret), limit)
     return replace(draft, details={**draft.details, "same_secret": same_secret})
 
 
@@ -173,7 +175,7 @@ def nr(task: Task, *, gap: float = GAP, time_limit: float | None = None, progres
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
     note = "private at the design distribution only: use ballopt for data whose distribution was estimated"
     if task.at_most is not None:
-        return _drafted(task, "nr", budget, Sought(gap))[0].with_note(note)
+        return _drafted(task, "nr", budget, Sought(gap=gap, at_most=task.at_most))[0].with_note(note)
     seen = np.flatnonzero(p.sum(1) > 0)
     search = budget.less(AT_A_POINT * p.size * sum(p.shape)).part(SEARCH)
     layout = best_at_a_point(p[seen], task.epsilon, search)
@@ -188,39 +190,30 @@ def _closed(task: Task) -> list[Draft]:
     return [srr(task), ir(task), grr(task)] if task.reads == "both" else [grr(task)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sought:
-    """How a design is searched for."""
-
-    gap: float
-    quick: bool = False
-    inner: Simplices | None = None  # encloses the set, and is searched in its place
-    profile: Profile | None = None
-    others: Sequence[Floats] = ()  # rows of other designs of the table, private or not
-    carried: Carried | None = None  # what the same search ended with at another ε
-    known: float | None = None  # a bound over all mechanisms that is proved already
-
-
-def _drafted(task: Task, method: str, budget: Budget, asked: Sought) -> tuple[Draft, Carried | None]:
-    """The draft of a search over the set, or over one that encloses it; and what another ε may begin with."""
+def _drafted(
+    task: Task, method: str, budget: Budget, asked: Sought, inner: Simplices | None = None, known: float | None = None
+) -> tuple[Draft, Carried | None]:
+    """The draft of a search over the set, or over `inner`, which encloses it; and what another ε may begin with."""
     if task.epsilon == 0:
         return silent(task, method), None
     started, closed = budget.clock(), _closed(task)
-    found, beside = _found(task, closed, budget, asked)
-    found.details["outside" if asked.inner is None else "family"] = found.bound
-    if asked.inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
+    found, beside = _found(task, inner, closed, budget, asked)
+    found.details["outside" if inner is None else "family"] = found.bound
+    if inner is not None:  # it bounds the family alone; grr compares any two inputs, so it is in every family
         found.bound, closed = math.inf, closed[-1:]
     most = 1.0 + budget.clock() - started  # no longer than the search, and a second more
     after = beside.part(0.0 if asked.quick else 1.0, most)
-    draft = found.draft(task, method, closed if task.at_most is None else (), asked.gap, after, asked.known)
+    draft = found.draft(task, method, closed if task.at_most is None else (), asked.gap, after, known)
     assert draft.bound is not None
     handed = None if found.carried is None else replace(found.carried, gap=draft.bound / max(found.value, LEAST) - 1.0)
     return draft, handed
 
 
-def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -> tuple[Found, Budget]:
+def _found(
+    task: Task, inner: Simplices | None, closed: Sequence[Draft], budget: Budget, asked: Sought
+) -> tuple[Found, Budget]:
     """What a search finds, or the optimum where it can be listed; and the time beside the proof of what was found."""
-    within, inner, beside = asked.inner or task.within, asked.inner, budget.less(task.proving)
+    within, beside = inner or task.within, budget.less(task.proving)
     every = None if inner is None or task.at_most is not None else best_over_simplices(inner, math.exp(task.epsilon))
     if every is not None:
         return Found(Table(every[0], task.rows), every[1], bound=every[1]), beside
@@ -231,11 +224,8 @@ def _found(task: Task, closed: Sequence[Draft], budget: Budget, asked: Sought) -
     if listed or (few and not laid and search.firm.fits(brief)):
         inputs = task.rows * task.joint.useful.size
         known = closed if search.firm.fits(len(closed) * LP_PASSES * NUMBER * inputs**2) else ()  # to list and to mix
-        found = Found.of(task, informative.most_informative(
-            within, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in known]),
-            others=asked.others, profile=asked.profile, gap=asked.gap, quick=asked.quick, at_most=task.at_most,
-            carried=asked.carried, bounding=asked.known is None,
-        ))
+        begun = replace(asked, starts=listed_rows(task, [x.law for x in known]))
+        found = Found.of(task, informative.most_informative(within, task.epsilon, search, begun))
     elif few and not laid:  # no time for a row: a closed form will be taken
         found = Found(Constant(task.rows, task.joint.useful.size), 0.0)
     else:

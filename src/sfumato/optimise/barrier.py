@@ -6,9 +6,8 @@ is shared (docs/robust.md, sections 5, 6 and 11; uncertainty/power_tilting.py), 
 
     μ − E·m ≤ Φ(L₁, L₂) = min over β of (L₁/β₁)^{1/κ} + E·(L₂/β₂)^{1/κ}.
 
-This is convex in (v, μ, m) jointly and exact at the best (μ, m). The cone is curved, so cuts approach it slowly (on a
-2 × 42 table forty rounds of linear programmes take fifty times as long and end below); here a few dozen steps of
-Newton's method end at the maximiser.
+This is convex in (v, μ, m) jointly and exact at the best (μ, m). The cone is curved, so cuts approach it slowly; a few
+dozen steps of Newton's method end at the maximiser.
 """
 
 from __future__ import annotations
@@ -235,11 +234,8 @@ class BallMover:
         none, without mass and before itself, so that what is put there last is its own."""
         joint = cone.within.joint
         S, U = joint.shape
-        names = np.full(S * U, -1)
-        if cone.reads == "useful":
-            names = np.tile(np.arange(U), S)
-        else:
-            names[cone.coordinates.cell] = np.arange(len(self.p))
+        names = np.tile(np.arange(U), S) if cone.reads == "useful" else np.full(S * U, -1)
+        names[cone.coordinates.cell] = np.arange(len(self.p))
         names = names.reshape(S, U)[cone.secrets]
         mass = joint.p[cone.secrets].copy()
         for s in np.flatnonzero(mass.sum(1) <= 0):

@@ -130,8 +130,6 @@ class Cap:
     def cuts(self, x: Floats, rise: float, room: float) -> Cuts:
         """For every secret of a row its greatest number against the least of another, and the other way round; scaled
         so that adding the constant row once takes `rise` from each, as from all cuts of the cone."""
-        if len(self.numbers) < 2:
-            return Cuts(np.zeros(0, int), np.zeros((0, x.shape[1])), np.zeros(0))
         top = np.stack([n[x[:, n].argmax(1)] for n in self.numbers], 1)  # [y, s]
         bottom = np.stack([n[x[:, n].argmin(1)] for n in self.numbers], 1)
         high, low = np.take_along_axis(x, top, 1), np.take_along_axis(x, bottom, 1)

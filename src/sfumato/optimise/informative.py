@@ -34,6 +34,24 @@ Around = ChiSquareBall | RenyiBall | Simplices  # sets that are known around oth
 FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """What is asked of a search, and what it may begin with."""
+
+    reads: str = "both"
+    gap: float = GAP
+    quick: bool = False  # little work where rows are listed
+    profile: Profile | None = None  # to which two-level rows keep, and no others are sought
+    at_most: float | None = None  # κ: a second promise, at_most-RLDP over any distribution
+    bounding: bool = True  # whether a bound is of any use: False for whoever has one and no time
+    starts: Sequence[Floats] = ()  # private rows over all inputs
+    others: Sequence[Floats] = ()  # rows of other designs of the table, private or not
+    carried: Carried | None = None  # what the same search ended with at another ε
+
+
+AS_USUAL = Sought()
+
+
 @dataclass(eq=False)
 class InformativeRows:
     """Rows Q[y, cell] whose columns sum to 1, and how they came about."""
@@ -49,18 +67,12 @@ class InformativeRows:
 class Chain:
     """The stages of one design over a set whose secrets share a budget, or over any other set."""
 
-    def __init__(
-        self, within: WorstPairs, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
-        profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
-        carried: Carried | None = None,
-    ) -> None:
-        self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
-        self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
-        self.budget, self.profile, self.bound = budget, profile, float("inf")
-        self.simplices = isinstance(within, Simplices)
+    def __init__(self, within: WorstPairs, epsilon: float, budget: Budget, asked: Sought) -> None:
+        self.within, self.epsilon, self.budget, self.asked, self.bound = within, epsilon, budget, asked, float("inf")
+        self.carried, self.simplices = asked.carried, isinstance(within, Simplices)
         spare = SEALING if self.simplices else 0.0  # they enclose the set: room enough
-        self.cone = RatioCone(within, epsilon + spare, reads, at_most)
-        self.last = RatioCone(within, epsilon + spare, reads, at_most, closely=True)
+        self.cone = RatioCone(within, epsilon + spare, asked.reads, asked.at_most)
+        self.last = RatioCone(within, epsilon + spare, asked.reads, asked.at_most, closely=True)
         self.coordinates = self.cone.coordinates
         self.master = InformationAim(self.coordinates, budget)
         self.stages: dict[str, float] = {}
@@ -82,21 +94,21 @@ class Chain:
         secret at a time tell little."""
         return self.coarse or int(np.count_nonzero(self.within.joint.p)) >= MANY * len(self.seen) ** 2
 
-    def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
+    def run(self) -> InformativeRows:
         """Every stage while there is time."""
         self.budget = self.budget.less(self.last.cost(last_rows(len(self.coordinates.p))))  # for `finished`
         self.master.budget = self.budget.firm
-        self._search(starts, others)
+        self._search()
         return self.finished()
 
-    def _search(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> None:
+    def _search(self) -> None:
         """The pool of every stage that gains something; interrupting ends with the best so far."""
         try:
             if self.carried is not None:
                 self.begin()
-            for start in starts if self.carried is None else ():
+            for start in self.asked.starts if self.carried is None else ():
                 self.attempt("starts", partial(self.pool, start))
-            for rows in others if self.apart else ():
+            for rows in self.asked.others if self.apart else ():
                 self.attempt("others", partial(self.pool, rows, steep=True))
             for name, stage in self._wanted():
                 if self.apart and not self.budget.over:
@@ -107,30 +119,30 @@ class Chain:
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """The stages in their order."""
-        p, alone = self.within.joint.p, self.profile is None
+        p, alone, quick = self.within.joint.p, self.asked.profile is None, self.asked.quick
         cells, empty = np.count_nonzero(p), len(self.seen) < len(p)
-        around = self.reads == "both" and isinstance(self.within, Around)
+        around = self.asked.reads == "both" and isinstance(self.within, Around)
         if around and empty and len(self.seen) > 1 and self.carried is None:
             yield "seen", self._without_empty
             if alone:
                 yield "anything", self._anything
-        if around and alone and self.carried is None and not self.quick and cells > 2 * len(self.seen) + 2:
+        if around and alone and self.carried is None and not quick and cells > 2 * len(self.seen) + 2:
             yield "coarser", self._coarser
         if around and not empty and len(p) > 1 and (self.simplices or self.around.budget > 0):
             yield "product", self._products
         if not alone:
             return
-        if self.at_most is not None and not self.cone.free:
+        if self.cone.cap is not None and not self.cone.free:
             yield "spikes", self._spikes
-        if self.bounding and self.carried is None:
+        if self.asked.bounding and self.carried is None:
             yield "outside", self.outside
-        if not self.quick:
+        if not quick:
             yield "moves", self._moves
 
     @property
     def apart(self) -> bool:
         """Whether there is something to gain between value and bound."""
-        return self.bound - self.master.value > self.gap * self.master.value
+        return self.bound - self.master.value > self.asked.gap * self.master.value
 
     def begin(self) -> None:
         """Rows of another ε, and worst cases from outside where those of the other are likely to meet here too."""
@@ -162,12 +174,10 @@ class Chain:
 
     def _below(self, joint: Joint, starts: Sequence[Floats] = (), share: float = STAGE, coarse: bool = False) -> Floats:
         """Rows over all cells of another table, found in the same way with a ball of the same radius around it."""
-        below = Chain(
-            self.around.around(joint), self.epsilon, self.reads, self.budget.part(share), profile=self.profile,
-            quick=self.quick, at_most=self.at_most, bounding=False,
-        )
+        asked = replace(self.asked, gap=GAP, bounding=False, starts=starts, others=())
+        below = Chain(self.around.around(joint), self.epsilon, self.budget.part(share), asked)
         below.coarse = coarse
-        below._search(starts)
+        below._search()
         self.notes += below.notes
         return below.coordinates.full(below.master.used()[0])
 
@@ -185,7 +195,7 @@ class Chain:
 
     def _anything(self) -> None:
         """Rows for any distribution, as steep as this set allows: secrets that never occur may do anything in it."""
-        free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.reads), self.coordinates.p)
+        free = FreeRows(Cap.of(self.within.joint, self.coordinates, self.epsilon, self.asked.reads), self.coordinates.p)
         aim = InformationAim(self.coordinates, self.budget)
         improve(aim, [lambda _, budget: free.rows(aim.prices, budget)], self.budget.part())
         self.master.add(settled(self.cone, aim.used()[0]))
@@ -193,14 +203,14 @@ class Chain:
     def _products(self) -> None:
         """Two-level designs under the best profile, and under none where that costs little: a profile asks more than
         privacy does, of most rows, so they join the pool as steep as their own pairs allow."""
-        plain = capped(self.epsilon, self.at_most)
+        asked, plain = self.asked, capped(self.epsilon, self.asked.at_most)
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
-        budget = self.budget.part(FEW) if self.few and self.profile is None else self.budget.part()
-        best = self.profile or plain
-        if self.profile is None and self.around.budget > 0:
-            best = liked(self.around, self.within.joint.p, self.epsilon, self.at_most, budget.part(1 / 3))[0]
-            best = best if small or self.quick or self.carried else self._climbed(best, plain, budget.part())
-        for profile in dict.fromkeys([best, plain] if self.profile is None else [best]):
+        budget = self.budget.part(FEW) if self.few and asked.profile is None else self.budget.part()
+        best = asked.profile or plain
+        if asked.profile is None and self.around.budget > 0:
+            best = liked(self.around, self.within.joint.p, self.epsilon, asked.at_most, budget.part(1 / 3))[0]
+            best = best if small or asked.quick or self.carried else self._climbed(best, plain, budget.part())
+        for profile in dict.fromkeys([best, plain] if asked.profile is None else [best]):
             if not (self.families and budget.over) or profile in self.families:
                 x = self.coordinates.taken(two_level(self._under(profile), budget).rows())
                 x = x[x @ self.coordinates.p > 0]
@@ -213,14 +223,12 @@ class Chain:
         values: dict[Profile, float] = {}
 
         def rough(profile: Profile) -> float:
-            if values and budget.over:
-                return values.get(profile, -np.inf)
-            if profile not in values:
+            if profile not in values and not (values and budget.over):
                 values[profile] = two_level(self._under(profile), budget, rough=True).value(self.within.joint.p)
-            return values[profile]
+            return values.get(profile, -np.inf)
 
         flat = replace(first, drop=DROPS[1] * float(np.expm1(self.epsilon)))
-        best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, TRIES // 2)[0]
+        best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.asked.at_most, TRIES // 2)[0]
         best = max(best, plain, key=rough)
         self.families = {x: self.families[x] for x in sorted(values, key=lambda x: -values[x])}
         return best
@@ -232,10 +240,11 @@ class Chain:
 
     def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
-        cap = None if self.at_most is None else self.at_most + SEALING
-        outer = RatioCone(self.within, self.epsilon + SEALING, self.reads, cap)
-        known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
-        gap = min(self.gap, LISTED_GAP) if self.simplices else self.gap
+        asked = self.asked
+        cap = None if asked.at_most is None else asked.at_most + SEALING
+        outer = RatioCone(self.within, self.epsilon + SEALING, asked.reads, cap)
+        known = None if self.carried is None or asked.reads != "both" else self.carried.cuts(outer.E)
+        gap = min(asked.gap, LISTED_GAP) if self.simplices else asked.gap
         self.bound, self.cuts = meet(self.cone, outer, self.master, self.budget.part(), gap=gap, known=known)
 
     def _coarser(self) -> None:
@@ -298,23 +307,13 @@ UNEVEN = 2.0  # times its even share of the time that is left, which a level of 
 
 
 def most_informative(
-    within: WorstPairs, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
-    others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
-    at_most: float | None = None, carried: Carried | None = None, bounding: bool = True,
+    within: WorstPairs, epsilon: float, budget: Budget, asked: Sought = AS_USUAL
 ) -> InformativeRows:
-    """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
-    private rows over all inputs, others those of other designs of this table, private or not; `carried` is what the
-    same search ended with at another ε, bounding=False for whoever has a bound and no time.
-
-    The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
-    """
-    within, order = _in_own_order(within, reads)
-    first = [x[:, order].round(DIGITS) for x in starts]
-    chain = Chain(
-        within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried,
-        bounding=bounding,
-    )
-    return _back(chain.run([x[np.lexsort(x.T)] for x in first], [x[:, order] for x in others]), order)
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set, whatever the order of its labels."""
+    within, order = _in_own_order(within, asked.reads)
+    first = [x[:, order].round(DIGITS) for x in asked.starts]
+    starts, others = [x[np.lexsort(x.T)] for x in first], [x[:, order] for x in asked.others]
+    return _back(Chain(within, epsilon, budget, replace(asked, starts=starts, others=others)).run(), order)
 
 
 def informative_along(
@@ -327,7 +326,7 @@ def informative_along(
     Levels that are not met are moved together, `once` as in `Together.run`; their bounds hold as they are.
     """
     within, order = _in_own_order(within, reads)
-    chains = [Chain(within, x, reads, budget, gap=gap) for x in epsilons]
+    chains = [Chain(within, x, budget, Sought(reads, gap)) for x in epsilons]
     if not all(joinable(x.cone) for x in chains) or (within.joint.p_secret <= 0).any():
         return None
     last: Carried | None = None
@@ -377,7 +376,7 @@ def coarse_rows(within: Around, epsilon: float, budget: Budget, at_most: float |
         coarse, cell = merged(joint, alone)
         around = within.around(coarse)
         if listable(around, "both", budget):
-            found = most_informative(around, epsilon, budget, at_most=at_most, bounding=False)
+            found = most_informative(around, epsilon, budget, Sought(at_most=at_most, bounding=False))
             found.rows = found.rows[:, cell]
             return found
     return None

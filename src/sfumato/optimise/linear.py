@@ -76,11 +76,13 @@ class LinearProgramme:
 
     def at_most(self, matrix: Matrix, upper: Floats | float = 0.0) -> None:
         """Append rows A x ≤ upper."""
-        self.add(matrix, np.full(matrix.shape[0], -INFINITY), _each(upper, matrix))
+        count = matrix.shape[0]
+        self.add(matrix, np.full(count, -INFINITY), np.full(count, upper, dtype=np.float64))
 
     def equal(self, matrix: Matrix, value: Floats | float) -> None:
         """Append rows A x = value."""
-        self.add(matrix, _each(value, matrix), _each(value, matrix))
+        each = np.full(matrix.shape[0], value, dtype=np.float64)
+        self.add(matrix, each, each)
 
     def add_columns(self, cost: Floats, lower: Floats, upper: Floats, matrix: Matrix | None = None) -> None:
         """Append variables with their entries in the rows there are, matrix[row, new column]."""
@@ -154,11 +156,6 @@ def _listed(matrix: Matrix) -> tuple[int, Ints, Ints, Floats]:
         return len(row), start.astype(np.int32), index.astype(np.int32), matrix[row, index].astype(np.float64)
     a = sparse.csr_matrix(matrix)
     return a.nnz, a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32), a.data.astype(np.float64)
-
-
-def _each(value: Floats | float, matrix: Matrix) -> Floats:
-    """One number for every row."""
-    return np.array(np.broadcast_to(value, matrix.shape[:1]), dtype=np.float64)
 
 
 # --- the linear programme that every listing and pricing ends in ------------------------------------------------------

@@ -142,19 +142,11 @@ def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
 
 
 # --- moves: new private rows from any start, tangents of the aim maximised over the cone (docs/robust.md, section 6) --
-# A maximiser of the tangent cannot be worse than the row at hand: no step length is chosen, and any start will do.
+# A maximiser of the tangent cannot be worse than the row at hand: no step length is chosen, and any start will do. By
+# Newton's method where the boundary is smooth and known in closed form (`barrier.BallMover`), else by cuts.
 
 
 ROUNDS = 12  # of cuts: rows stopped early repair into worthless ones
-
-
-def mover(cone: Cone) -> BallMover | CutMover:
-    """By Newton's method where the boundary of the cone is smooth and known in closed form, else by cuts.
-
-    `rows(slopes, starts, budget)` has a row of mass 1, private or nearly so, for each start, fewer where the time is
-    over or a programme fails.
-    """
-    return BallMover(cone) if isinstance(cone, RatioCone) and smooth(cone) else CutMover(cone)
 
 
 class CutMover:
@@ -170,6 +162,7 @@ class CutMover:
         self.age, self.pace = np.zeros(1), LEAST  # seconds that a row took
 
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
+        """Rows of mass 1, private or nearly so, one for each start, fewer where time is over or a programme fails."""
         started = budget.clock()
         found = self._rounds(slopes, starts, budget)
         self.pace = max((budget.clock() - started) / max(len(found), 1), LEAST)
@@ -218,7 +211,7 @@ class CutMover:
 
     def _add(self, normals: Floats) -> None:
         if len(normals):
-            self.lp.add(normals, np.full(len(normals), -INFINITY), np.zeros(len(normals)))
+            self.lp.at_most(normals)
             self.age = np.append(self.age, np.zeros(len(normals)))
 
     def _forget(self) -> None:
@@ -272,7 +265,8 @@ class Tangents:
     """The move that any cone allows: tangents of the aim, maximised over it, at rows of any origin or given ones."""
 
     def __init__(self, cone: Cone, master: Master, given: Floats | None = None) -> None:
-        self.cone, self.master, self.mover, self.given = cone, master, mover(cone), given
+        self.cone, self.master, self.given = cone, master, given
+        self.mover = BallMover(cone) if isinstance(cone, RatioCone) and smooth(cone) else CutMover(cone)
         self.rng, self.reached = np.random.default_rng(0), -np.inf  # the value before
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:

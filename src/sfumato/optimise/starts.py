@@ -40,10 +40,7 @@ def merged(joint: Joint, alone: int) -> tuple[Joint, Ints]:
 
 
 # --- cones whose extreme rows are known: those of any distribution, by price, and those of simplices, listed (ours) ---
-# Any distribution: let a be the least number of a row, in secret i, and b the least of the other secrets. v ≤ K·v'
-# between secrets says that secret i lies in [a, K·b], the others in [b, K·a]. A row at these ends is linear in b ∈
-# [a, K·a], so the extreme rows are those with b = a, all numbers 1 or K, and those with b = K·a: one secret at 1/K or
-# K, all others at 1.
+# Any distribution: all numbers are 1 or K, or one secret's are 1/K or K and all others 1 (docs/robust.md, section 12).
 #
 # Simplices that enclose the conditionals of each secret, secrets compared with themselves too [000, Def. 3]: extreme
 # rows are products of the extreme points of every secret (docs/robust.md, sections 1 and 2).
@@ -120,7 +117,9 @@ class ProductMover:
         for s in range(len(self.p)):
             if budget.over:
                 return np.zeros((0, self.p.size))
-            h = self._blocks(s, prices[s])
+            family = self.families[s]
+            spend(12, 0 if family.every is None else family.every.size)  # others count their own search
+            h = family.best_of_means(prices[s] / self.shares[s], self.slopes, NEXT)
             blocks.append(h)
             a.append(xlogx(h) @ self.p[s] - h @ prices[s])
             z.append(h @ self.p[s])
@@ -129,12 +128,6 @@ class ProductMover:
         better = self._exchanged(np.concatenate([first, random]), a, z)
         both = np.unique(np.concatenate([first, better]), axis=0)
         return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
-
-    def _blocks(self, s: int, prices: Floats) -> Floats:
-        """Candidates of one secret: the best few for every slope."""
-        family, y = self.families[s], prices / self.shares[s]
-        spend(12, 0 if family.every is None else family.every.size)  # of all its blocks; others count their own search
-        return np.unique(np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes]), axis=0)
 
     def _chosen(self, a: list[Floats], z: list[Floats]) -> Ints:
         """A row for each slope and rank: every secret's block of that rank for that slope [row, s]."""

@@ -168,9 +168,8 @@ class Block:
 
 
 # --- prices: those that suit one family alone may be worth nothing in another, so they are fitted to all at once ------
-# A proximal bundle over blocks that are met on the way, then a table (docs/robust.md, section 14). The programme's y
-# are a degenerate vertex at which other blocks are worth far more, so the bundle is begun at y = 1 + Σ_h θ_h φ(h), what
-# each value tells; the 1 makes r about −1/T, as the total asks for.
+# A proximal bundle over blocks that are met on the way, then a table (docs/robust.md, section 14, split). It begins at
+# y = 1 + Σ_h θ_h φ(h), what each value tells: the programme's own y are a degenerate vertex.
 
 
 BLOCK_SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for

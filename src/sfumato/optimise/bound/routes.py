@@ -59,11 +59,8 @@ def met(cone: Cone, budget: Budget) -> tuple[float, float]:
 
 
 class Detail:
-    """I(U;Y|s) over the rows of an `OwnCone` with too many values to be met: one secret, any number of values.
-
-    I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w), w = v/(q·v), for any prices y, which are shifted until the supremum is about
-    0; it is bounded in blocks of c = q·v (docs/robust.md, section 14, chain).
-    """
+    """I(U;Y|s) over the rows v of an `OwnCone` with too many values to be met: at most q·y + sup Σ q(φ(w) − y·w), w =
+    v/c, for any prices y, bounded in blocks of c = q·v (docs/robust.md, section 14, chain)."""
 
     def __init__(self, block: Block, ratio: float, budget: Budget) -> None:
         """Prices of a proximal bundle."""
@@ -90,8 +87,6 @@ Group: TypeAlias = tuple[Ints, float]  # secrets, and what they tell of themselv
 class ChainRule:
     """I(X;Y) = I(B;Y) + Σ_B P̂_B I(X;Y|B) for groups B of secrets: the first is about a secret with fewer values, and a
     group is a table of its own, around which the same slack leaves a larger ball (docs/robust.md, section 14, chain).
-
-    Groups of one secret come first; neighbours by their share are joined while that proves more.
     """
 
     def __init__(self, p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) -> None:
@@ -206,7 +201,8 @@ class Split:
         while True:
             value, places = self.assembled()
             asked = {(s, k + self.count * (s == s0)) for s0, k in places for s in range(S)}
-            gaps = {(s, k): self.shares[s] * (_top(self.tables[s][k]) - attained[s, k]) for s, k in sorted(asked)}
+            tops = {(s, k): self.tables[s][k][:, 2].max() for s, k in sorted(asked)}
+            gaps = {(s, k): self.shares[s] * (top - attained[s, k]) for (s, k), top in tops.items()}
             most = max(gaps.values())
             if budget.over or most < BLOCK_SETTLED / S:
                 return value
@@ -220,7 +216,7 @@ class Split:
             return
         table = self.prices.corridors[s][k].table(self.prices.of(self.prices.y)[s], rounds, budget)
         for i in range(k, self.count) if k < self.count else range(self.count, k + 1):
-            if _top(table) < _top(self.tables[s][i]):  # both hold; a hasty one may be the looser
+            if table[:, 2].max() < self.tables[s][i][:, 2].max():  # both hold; a hasty one may be the looser
                 self.tables[s][i] = table
 
     def assembled(self) -> tuple[float, set[tuple[int, int]]]:
@@ -252,11 +248,6 @@ class Split:
         return (max(top, 0.0) if top < np.inf else np.inf), where  # what is no number proves nothing
 
 
-def _top(table: Floats) -> float:
-    """What a block of a table is worth at most."""
-    return float(table[:, 2].max())
-
-
 # --- two useful values: all extreme rows are listed, and prices fitted to all families at once ------------------------
 
 
@@ -282,10 +273,7 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
     """The bound where no secret has more than two values; ∞ where it does not apply (docs/robust.md, section 14).
 
     Each interval of t and strip of the largest secret's mean has its own τ, about what the total is there, the other
-    secrets being half way between their floor and roof. Blocks are two-level: their corners are listed (section 5).
-    min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family and strip: r ≥ Σ q(φ(h) − (y +
-    log τ)·h) for its rows h, and τ + Σ P̂_s r_s ≤ 0 where one r is s0's own. Any y prove Σλ + max(0, price)/z, λ =
-    P̂(y − 1) and z ≥ 1/E, so the interior method, which ends sooner than the simplex method, will do.
+    secrets being half way between their floor and roof.
     """
     shares, E, S, count = p.sum(axis=1), float(np.exp(epsilon)), len(p), INTERVALS
     if (p > 0).sum(axis=1).max() > 2 or S > SECRETS:
@@ -311,8 +299,9 @@ def two_values(p: Floats, ball: SharedRadius, epsilon: float, budget: Budget) ->
 def _over_families(
     shares: Floats, laws: list[Floats], corners: list[list[Floats]], cost: Floats, tau: Floats, E: float
 ) -> float:
-    """The programme over prices and worths, for the corners of each secret by kind, interval and strip, which are
-    those of tau[interval, strip]; and what its prices prove."""
+    """min Σ P̂ q·y over prices y and the greatest worth r of each secret by kind, interval and strip: r ≥ Σ q(φ(h) − (y
+    + log τ)·h) for its corners h, and τ + Σ P̂_s r_s ≤ 0 where one r is s0's own. Any y prove Σλ + max(0, price)/z, λ =
+    P̂(y − 1) and z ≥ 1/E, so the interior method, which ends sooner than the simplex method, will do."""
     S, logs, sizes = len(shares), np.tile(np.log(tau).ravel(), 2), [len(h) for own in corners for h in own]
     gain = np.concatenate([
         xlogx(h) @ q - x * (h @ q) for q, own in zip(laws, corners, strict=True) for h, x in zip(own, logs, strict=True)

@@ -50,13 +50,10 @@ class Arrangement:
         rows[:, lost] = length[:, None]
         return np.asarray(rows / rows.sum(axis=0))
 
-    def _gain(self, p: Floats) -> float:
+    def gain(self, p: Floats) -> float:
+        """What I(X;Y) would be if the total height were 1 throughout."""
         atoms = zip(self.lengths, self.heights, p, strict=True)
         return sum(float(w @ (xlogx(h) @ row)) for w, h, row in atoms)
-
-    def if_level(self, p: Floats) -> float:
-        """What I(X;Y) would be if the atoms could be ordered so that the total height is level."""
-        return self._gain(p) + float(np.log(self.total))
 
     def value(self, p: Floats) -> float:
         """I(X;Y) in nats without building the rows."""
@@ -64,7 +61,7 @@ class Arrangement:
         z = np.zeros(len(length))
         for s, h in enumerate(self.heights):
             z += (h @ p[s])[index[:, s]]
-        return self._gain(p) - float(length @ xlogx(z))
+        return self.gain(p) - float(length @ xlogx(z))
 
 
 # --- order the atoms of every secret so that the total height Σ_s z_s is as level as possible -------------------------
@@ -173,7 +170,7 @@ class Strand:
                 self.used = of.points[:, :-1], found.x
             if turn == rounds - 1 or budget.left <= budget.clock() - started:
                 return
-            blocks = self.family.price(self.dual[:-1], float(self.dual[-1]), tolerance)
+            blocks = self.family.best(self.dual[:-1], above=float(self.dual[-1]) + tolerance)
             if not len(blocks):
                 return
             of.forget(COLUMNS_KEPT * len(self.dual), self.dual, firm=len(self.constants))
@@ -291,7 +288,7 @@ def two_level(families: Families, budget: Budget, *, rough: bool = False, each: 
         **more,  # type: ignore[arg-type]
     )
     layout = level(apart, p, passes=2, trials=60, budget=budget.firm) if less else level(apart, p, budget=budget.firm)
-    lost = apart.if_level(p) - layout.value(p)
+    lost = apart.gain(p) + float(np.log(apart.total)) - layout.value(p)  # against a total that could be made level
     if less or lost <= NEARLY_LEVEL * layout.value(p) or budget.over or len(p) < 2:
         return layout
     other = Groups(families, layout).best(budget)
@@ -373,14 +370,14 @@ class Groups:
         for s in self.others:
             y = dual[s * U : (s + 1) * U] + links[self.head] * self.p[s]
             share = self.of.shares[s]
-            self._offer(s, k, self.of.blocks[s].price(y / share, float(links[s]) / share, ROUND_GAIN))
+            self._offer(s, k, self.of.blocks[s].best(y / share, above=float(links[s]) / share + ROUND_GAIN))
 
     def _paying(self, dual: Floats) -> Floats:
         """Blocks of the head that would pay as groups, the other secrets having what is best at each level τ."""
         worth, slopes = self.tau[:, None], 1.0 + np.log(self.tau)
         for s in [*self.others, self.head]:
             family, y, share = self.of.blocks[s], dual[s * self.p.shape[1] :][: self.p.shape[1]], self.of.shares[s]
-            blocks = np.unique(np.concatenate([family.best(y / share + c * family.q, OPENED) for c in slopes]), axis=0)
+            blocks = family.best_of_means(y / share, slopes, OPENED)
             reduced = xlogx(blocks) @ self.p[s] - blocks @ y - slopes[:, None] * (blocks @ self.p[s])
             worth = worth + (reduced if s == self.head else reduced.max(1, keepdims=True))
         new = np.abs(blocks[:, None] - self.heads).max(2).min(1) > REPAIRED

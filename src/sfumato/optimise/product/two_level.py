@@ -38,10 +38,6 @@ class BlockBall(Protocol):
 class OwnBlocks(Protocol):
     """A set whose secrets share nothing: each has masses of its own, and its extreme blocks are known."""
 
-    @property
-    def budget(self) -> float:
-        """0."""
-
     def masses_of(self, s: int, w: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H) for sets of measure w."""
 
@@ -201,8 +197,6 @@ class TwoLevel:
 
     def start(self) -> Floats:
         """The two constants, and blocks on the given sets."""
-        if self.every is not None and not hasattr(self.heights.ball, "extreme"):
-            return self.every
         w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
         kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > REPAIRED]))
@@ -211,16 +205,15 @@ class TwoLevel:
     def gain(self, blocks: Floats) -> Floats:
         return np.asarray(xlogx(blocks) @ self.q)
 
-    def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
-        """Blocks whose reduced gain exceeds the tolerance, the best of them."""
-        blocks, reduced = self._reckoned(y)
-        best = np.argsort(-reduced)[:BEAM]
-        return np.asarray(blocks[best[reduced[best] - y0 > tolerance]])
-
-    def best(self, y: Floats, count: int) -> Floats:
+    def best(self, y: Floats, count: int = BEAM, above: float = -np.inf) -> Floats:
         """The blocks with the greatest gain less y·h, as many as asked for; a constant is among those compared."""
         blocks, reduced = self._reckoned(y)
-        return np.asarray(blocks[np.argsort(-reduced)[:count]])
+        best = np.argsort(-reduced)[:count]
+        return np.asarray(blocks[best[reduced[best] > above]])
+
+    def best_of_means(self, y: Floats, slopes: Floats, count: int) -> Floats:
+        """So many blocks for each of some slopes, which are prices of the mean beside y."""
+        return np.unique(np.concatenate([self.best(y + c * self.q, count) for c in slopes]), axis=0)
 
     def _reckoned(self, y: Floats) -> tuple[Floats, Floats]:
         if self.every is not None:
