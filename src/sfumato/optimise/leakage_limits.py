@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal, information
@@ -49,8 +50,6 @@ def least_distortion(
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
     apply to variables that are tied to Q by linear rows.
     """
-    if any(limit.level < 0 for limit in limits):
-        raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
     cost, programme = (p[:, None] * distance).T, LawProgramme()
 
     def lost(q: Floats) -> float:
@@ -81,13 +80,10 @@ def least_distortion(
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
-    """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry."""
+    """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry; Q are the first variables."""
     seen = programme.laws(np.zeros((len(q), len(given))))
-    for s, law in enumerate(given):
-        live = np.flatnonzero(law)
-        tied, weights = np.column_stack([q[:, live], seen[:, s]]), np.append(law[live], -1.0)
-        programme.limit(tied, weights)
-        programme.limit(tied, -weights)
+    tied = sparse.hstack([sparse.kron(sparse.eye(len(q)), sparse.csr_matrix(given)), -sparse.eye(seen.size)])
+    programme.at_most(sparse.vstack([tied, -tied]))
     return seen
 
 
@@ -171,11 +167,11 @@ class PowerSum:
     def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
         """One cone a term, t at least the term; returns the first rows."""
         one = np.ones(t.size)
-        below, middle = [(self.v, one)], [(self.u, self.scale * one)]
+        above, middle = [[(t, one)], [(self.v, one)]], [(self.u, self.scale * one)]
         if self.d == 0:  # t^{1/a} v^{b/a} ≥ κu
-            return conic.each(power(1 / self.a, self.b / self.a), [(t, one)], below, middle)
+            return conic.each(power(1 / self.a, self.b / self.a), *above, middle)
         exponents = 1 / self.a, self.b / self.a, 1 - (1 + self.b) / self.a
-        return conic.each(power(*exponents), [(t, one)], below, [(self.w, one)], middle)
+        return conic.each(power(*exponents), *above, [(self.w, one)], middle)
 
     def priced(self, z: Floats, first: Ints) -> Tangents:
         """The tangents that the duals of the cones suggest."""
@@ -226,8 +222,7 @@ def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> tuple[Floats, 
     totals, cones = [], []
     for part in sums:
         t = conic.fresh(part.u.size)
-        nothing = np.zeros(t.size, dtype=np.int64)
-        totals.append(conic.nonnegative(nothing, t, -np.ones(t.size), np.array([part.limit]))[0])
+        totals.append(conic.nonnegative(np.zeros_like(t), t, -np.ones(t.size), np.array([part.limit]))[0])
         cones.append(part.cones(t, conic))
     answer = _answered(conic, programme, budget)
     z = answer.z if np.all(np.isfinite(answer.z)) else np.zeros_like(answer.z)
