@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -32,11 +32,8 @@ from sfumato.uncertainty.sets import is_set
 
 
 def hamming(task: Task) -> Draft:
-    """Least worst-case P(Y ≠ U) over the set, for a mechanism that reads U and is ε-LDP about it [003, corrected].
-
-    One LP in M + 2 variables for every class of sources: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1. The claim is
-    LDP about the input, which covers every secret behind it.
-    """
+    """Least worst-case P(Y ≠ U) over the set, for a mechanism that reads U and is ε-LDP about it [003, corrected]: one
+    LP for every class of sources (`least_losses`). The claim covers every secret behind the input."""
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
@@ -118,7 +115,7 @@ def _measured(sources: object, distance: object, values: object, outputs: Output
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
 
 
-def _about_secret(sources: object, about: str | None) -> bool:
+def _about_secret(sources: object, about: str | None) -> TypeGuard[UncertaintySet]:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
         raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
@@ -127,7 +124,7 @@ def _about_secret(sources: object, about: str | None) -> bool:
     if about is not None or not is_set(sources):
         return about == "secret"
     p = sources.joint.p
-    return len(p) > 1 and not (p.shape[0] == p.shape[1] and np.array_equal(p, np.diag(np.diag(p))))
+    return len(p) > 1 and not np.array_equal(p, np.diag(np.diag(p)))
 
 
 def least_epsilon(
@@ -145,8 +142,7 @@ def least_epsilon(
     >>> round(found.epsilon, 6), found.source_class
     (2.079442, 'II')
     """
-    beside = _about_secret(sources, about)
-    if beside and is_set(sources):
+    if _about_secret(sources, about):
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")

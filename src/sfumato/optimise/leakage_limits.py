@@ -5,8 +5,7 @@ set of cones:
 
     L_{α,β} ≤ ℓ  ⇔  for every x' there is a law q with  Σ_y Q_x^α (q^τ Q_x'^{1−τ})^{1−α} ≤ e^{(α−1)ℓ}  for all x
 
-The terms are u^a v^{−b} w^{−d} with a = 1 + b + d: jointly convex. τ = 1 needs one q, τ = 0 none, α = ∞ the row
-maxima, (∞, 1), (·, ∞) are linear, (1, 1) is relative entropy.
+The terms are u^a v^{−b} w^{−d} with a = 1 + b + d: jointly convex; at the edges fewer or others do (`_imposed`).
 """
 
 from __future__ import annotations

@@ -112,9 +112,7 @@ def exactly(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> Re
     one, c = np.ones(len(y)), problem.slack + mass[s1] + mass[s2]
     beta = problem.slack / c
     t, r = conic.fresh(len(y)), np.sqrt(beta)
-    spent: list[tuple[Ints, Floats]] = [(t, one)]
-    earned: list[tuple[Ints, Floats]] = [(t, -one)]
-    prices = []
+    spent, earned, prices = [(t, one)], [(t, -one)], list[Prices]()
     for s, factor in ((s1, -1.0), (s2, float(np.exp(problem.epsilon)))):
         a = mass[s] / c
         nu, length, priced = cells(conic, problem.conditional[s], r, problem.at(y, s), factor)

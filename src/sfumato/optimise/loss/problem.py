@@ -1,8 +1,7 @@
 """Least expected loss under bounded ratios: the problem, its sources and worst cases, answers made private.
 
 min_Q max_{P ∈ F_u} Σ P_{su} Q(y|s,u) d(u,y)  subject to  R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·) for (R1,R2) ∈ F_{U|s1,s2}
-[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for. The slack b = √(1+B) − 1 is the same for every
-pair [002, Thm 3], and all pairs are searched at once. What the ratios of an answer exceed is paid by a constant law.
+[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -50,7 +49,12 @@ class Sources:
         """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
         if is_set(given):
             p = np.eye(given.joint.useful.size) if isinstance(given, Anything) else given.joint.p_useful[None, :]
-            return Sources(p, partial(_farthest, given))
+
+            def worst(c: Floats) -> tuple[float, Floats]:
+                found = given.support(np.broadcast_to(c, given.joint.shape).copy())
+                return found.value, found.p.sum(axis=0)
+
+            return Sources(p, worst)
         try:
             p = np.atleast_2d(np.asarray(given, float))
         except (TypeError, ValueError):
@@ -60,11 +64,6 @@ class Sources:
         if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
             raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
         return Sources(p, lambda c: (float((p @ c).max()), p[int(np.argmax(p @ c))]))
-
-
-def _farthest(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
-    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
-    return found.value, found.p.sum(axis=0)
 
 
 def radius_of(within: UncertaintySet | Sources) -> float:
@@ -118,7 +117,7 @@ class LossProblem:
 
     @property
     def slack(self) -> float:
-        """b = √(B+1) − 1, written without cancellation."""
+        """b = √(B+1) − 1, the same for every pair [002, Thm 3], written without cancellation."""
         return self.privacy_radius / (math.sqrt(self.privacy_radius + 1.0) + 1.0)
 
     @property

@@ -188,7 +188,7 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     """
     loss = (weights @ members)[:, None] * distance  # [x, y]
     live = p > 0.0
-    idle = float(loss[~live].min(axis=1).sum()) if (~live).any() else 0.0
+    idle = float(loss[~live].min(axis=1).sum())
     beta = loss[live] / p[live][:, None]
     shift = beta.min(axis=1, keepdims=True)
     tilted = np.exp(-(beta - shift))
