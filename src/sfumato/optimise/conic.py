@@ -92,17 +92,15 @@ class ConicProgramme:
 
     def solver(
         self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
-        bend: Floats | None = None, least_step: float = 0.1,
+        bend: Floats | None = None,
     ) -> clarabel.DefaultSolver:
         """Clarabel, ready to run; variables after the end of `cost` cost nothing, and bend·x²/2 more where it is given.
 
-        Without refinement it takes two thirds of the time, and digits are missing that mending does not need. Power
-        cones are scaled in another way from where a step is shorter than the least.
+        Without refinement it takes two thirds of the time, and digits are missing that mending does not need.
         """
         cost = np.concatenate([cost, np.zeros(self.variables - len(cost))])
         settings = clarabel.DefaultSettings()
-        settings.verbose, settings.time_limit = False, budget.left
-        settings.iterative_refinement_enable, settings.min_switch_step_length = refine, least_step
+        settings.verbose, settings.time_limit, settings.iterative_refinement_enable = False, budget.left, refine
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         quadratic = sparse.diags(np.zeros(self.variables) if bend is None else bend).tocsc()
         row, column, value, right = (np.concatenate(part) for part in zip(*self.parts, strict=True))

@@ -240,14 +240,11 @@ def _hold(programme: LawProgramme, tangents: Tangents, limit: float) -> float:
     return scale
 
 
-SHORT_STEP = 1e-3  # steps from which power cones are scaled anew: with longer ones Clarabel gives up at small masses
-
-
 def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) -> ConicSolution:
     """Clarabel's answer. Next to α = 1 its power cones may give up by an assertion of Rust, which is no Exception: then
     even laws and no prices are as good a suggestion as any, and tangents find the rest."""
     try:
-        return conic.solve(programme.cost, tolerance=SOLVED, refine=True, budget=budget, least_step=SHORT_STEP)
+        return conic.solve(programme.cost, tolerance=SOLVED, refine=True, budget=budget)
     except BaseException as broken:
         if type(broken).__name__ != "PanicException":
             raise
