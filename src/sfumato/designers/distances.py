@@ -71,10 +71,7 @@ def measured(useful: Alphabet, distance: object, values: object = None, outputs:
         raise InputError(f"distance must have {useful.size} rows, one for each useful value, got shape {matrix.shape}.")
     if not np.all(np.isfinite(matrix)) or (matrix < 0).any():
         raise InputError("distances must be finite and not negative.")
-    column = useful.columns[0].name if len(useful.columns) == 1 else "output"
-    if points is not None and outputs is not None:
-        return Distance(matrix, named(column, points), numbers, points, name)
-    return Distance(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers, points, name)
+    return Distance(matrix, _labels(useful, outputs, points, matrix.shape[1]), numbers, points, name)
 
 
 def letters(useful: Alphabet) -> Floats:
@@ -104,20 +101,20 @@ def named(column: str, points: Floats) -> Column:
     raise InputError("outputs must be different numbers.")
 
 
-def _labels(column: str, outputs: Outputs, size: int, useful: Alphabet) -> Column:
-    if outputs is None and size != useful.size:
-        return Column.of(column, [f"y{y}" for y in range(size)])
-    if outputs is None and len(useful.columns) == 1:
+def _labels(useful: Alphabet, outputs: Outputs, points: Floats | None, size: int) -> Column:
+    column = useful.columns[0].name if len(useful.columns) == 1 else "output"
+    if outputs is not None and points is not None:
+        return named(column, points)
+    if outputs is None and size == useful.size and len(useful.columns) == 1:
         return replace(useful.columns[0], cuts=None, other=None)
-    if outputs is None:
-        return Column.of(column, [useful.text(i) for i in range(size)])
-    shown = _named_by([], outputs)
+    own = [useful.text(i) if size == useful.size else f"y{i}" for i in range(size)]
+    shown = [str(x) for x in _named_by(own, outputs)]
     if len(shown) != size:
         raise InputError(f"outputs must name each of the {size} outputs, got {len(shown)}.")
-    return Column.of(column, [str(x) for x in shown])
+    return Column.of(column, shown)
 
 
-def _named_by(labels: list[str | None], outputs: Outputs) -> Sequence[object]:
+def _named_by(labels: Sequence[object], outputs: Outputs) -> Sequence[object]:
     if isinstance(outputs, int):
         raise InputError(f"outputs must be listed where values are no numbers, got {outputs}.")
     return labels if outputs is None else list(outputs)

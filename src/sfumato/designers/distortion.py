@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -21,9 +22,7 @@ from sfumato.optimise.leakage_limits import LeakageLimit, least_distortion, unde
 from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 from sfumato.privacy import expected_distortion, information
-from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.dependence import Leakage
-from sfumato.privacy.ldp import LDP
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 
 ENGINES = ("auto", "cones", "cuts")
@@ -213,20 +212,19 @@ def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: ob
 
 def _information(task: Task, limits: list[LeakageLimit], about: str, distance: object, time_limit: float) -> Draft:
     first = limits[0]
-    known = _INFORMATION.get((first.alpha, first.beta))
-    if known is None or len(limits) > 1 or about != "input":
+    solver = _INFORMATION.get((first.alpha, first.beta))
+    if solver is None or len(limits) > 1 or about != "input":
         raise InputError(
             "I(X;Y) is maximised under one limit about the input, of orders (∞, 1) or (∞, ∞): elsewhere the problem is "
             "not convex and no bound is known. Use utility='distortion'."
         )
     prior = _prior(task)
     live = np.flatnonzero(prior > 0)
-    solver, measure = known
-    best = solver(prior[live] / prior[live].sum(), first.level, lambda q: measure.of(q).value)
+    best = solver(prior[live] / prior[live].sum(), first.level, partial(certified, first))
     channel = np.repeat((best.matrix @ prior[live])[:, None], prior.size, axis=1)  # inputs without mass tell nothing
     channel[:, live] = best.matrix
     return Draft(Table(channel, task.rows), "leakage", best.bound, score=lambda m: information(m, task.joint).both)
 
 
-_INFORMATION = {(math.inf, 1.0): (under_maximal_leakage, MaximalLeakage()), (math.inf, math.inf): (under_ldp, LDP())}
+_INFORMATION = {(math.inf, 1.0): under_maximal_leakage, (math.inf, math.inf): under_ldp}
 _UTILITIES = {"distortion": _distortion, "information": _information}

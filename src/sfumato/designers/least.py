@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -32,11 +32,8 @@ from sfumato.uncertainty.sets import is_set
 
 
 def hamming(task: Task) -> Draft:
-    """Least worst-case P(Y ≠ U) over the set, for a mechanism that reads U and is ε-LDP about it [003, corrected].
-
-    One LP in M + 2 variables for every class of sources: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1. The claim is
-    LDP about the input, which covers every secret behind it.
-    """
+    """Least worst-case P(Y ≠ U) over the set, for a mechanism that reads U and is ε-LDP about it [003, corrected]: one
+    LP for every class of sources (`least_losses`). The claim covers every secret behind the input."""
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     sources = Sources.of(task.within)
@@ -60,8 +57,7 @@ DUAL_TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every ste
 INPUT_TOLERANCE = 1e-8  # of the least ε about the input, relative
 LEAST_EPSILON = 1e-3  # nats: tolerances are relative to ε, and to this where ε is smaller
 ATTEMPTED = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)  # nats: a budget that the last does not meet is out of reach
-Found = TypeVar("Found")
-Trial = Callable[[float], tuple[float, float, Found]]  # ε ↦ a loss, a bound of it, and what has this loss
+Found = TypeVar("Found", LeastLoss, Design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +115,7 @@ def _measured(sources: object, distance: object, values: object, outputs: Output
     return within, useful, measure, within.worst(measure.matrix.min(axis=1))[0]
 
 
-def _about_secret(sources: object, about: str | None) -> bool:
+def _about_secret(sources: object, about: str | None) -> TypeGuard[UncertaintySet]:
     """Whether the secret is a variable of its own, beside what is released."""
     if about not in (None, "input", "secret"):
         raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
@@ -128,7 +124,7 @@ def _about_secret(sources: object, about: str | None) -> bool:
     if about is not None or not is_set(sources):
         return about == "secret"
     p = sources.joint.p
-    return len(p) > 1 and not (p.shape[0] == p.shape[1] and np.array_equal(p, np.diag(np.diag(p))))
+    return len(p) > 1 and not np.array_equal(p, np.diag(np.diag(p)))
 
 
 def least_epsilon(
@@ -146,8 +142,7 @@ def least_epsilon(
     >>> round(found.epsilon, 6), found.source_class
     (2.079442, 'II')
     """
-    beside = _about_secret(sources, about)
-    if beside and is_set(sources):
+    if _about_secret(sources, about):
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
@@ -166,28 +161,28 @@ def _about_input(asked: Measured, budget: float, own: bool) -> LeastEpsilon:
     else:
         even = np.tile(within.members.mean(axis=0) / 2, (2, 1))  # of two secrets that may each be anywhere: LDP
         task = Task(Anything(Joint.from_probabilities(even / even.sum())), 0.0, "rldp", "useful")
-        base = replace(problem_of(task, measure, (True, True)), judged=within)
-        bound, found = _bisected(_answers(base, unit_of(task, measure), INPUT_TOLERANCE), budget, INPUT_TOLERANCE)
+        tried = _answers(replace(problem_of(task, measure, (True, True)), judged=within), INPUT_TOLERANCE)
+        bound, found = _bisected(tried, budget / unit_of(task, measure), INPUT_TOLERANCE)
         if found is None:
             raise InputError(f"no mechanism below ε = {ATTEMPTED[-1]} meets the budget {budget}.")
         q = found.q
     return _sealed(q, bound, asked, budget)
 
 
-def _answers(base: LossProblem, scale: float, tolerance: float) -> Trial[LeastLoss]:
-    """The least loss of a problem at any ε, and its bound, in units of its distance."""
+def _answers(base: LossProblem, tolerance: float) -> Callable[[float], LeastLoss]:
+    """The least loss of a problem at any ε."""
 
-    def tried(epsilon: float) -> tuple[float, float, LeastLoss]:
+    def tried(epsilon: float) -> LeastLoss:
         nonlocal base
         found = least_loss(replace(base, epsilon=epsilon), tolerance=tolerance, budget=Budget.of(LIMIT))
         if isinstance(base.judged, Sources):  # the next one starts with the members that this one met
             base = replace(base, judged=replace(base.judged, members=found.members))
-        return found.value * scale, found.bound * scale, found
+        return found
 
     return tried
 
 
-def _bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
+def _bisected(tried: Callable[[float], Found], budget: float, tolerance: float) -> tuple[float, Found | None]:
     """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
 
     The budget may lie between loss and bound, which is as close as a solver gets.
@@ -197,10 +192,10 @@ def _bisected(tried: Trial[Found], budget: float, tolerance: float) -> tuple[flo
         epsilon = next(attempts, None) if made is None else 0.5 * (low + high)
         if epsilon is None:
             break
-        value, bound, found = tried(epsilon)
-        if value <= budget:
+        found = tried(epsilon)
+        if found.value <= budget:
             made, high = found, epsilon
-        elif bound > budget:
+        elif found.bound > budget:
             low = epsilon
         elif made is not None:
             break
@@ -229,14 +224,9 @@ def _dual(
     """Bisection between an ε that is reached and one that is proved to be too small."""
     tolerance = float(options.pop("tolerance", DUAL_TOLERANCE))
     asked = {"distance": distance, "values": values, "outputs": outputs, **options}
-
-    def tried(epsilon: float) -> tuple[float, float, Design]:
-        made = design(within, epsilon, "distortion", **asked)
-        return made.value, made.bound, made
-
-    low, made = _bisected(tried, budget, tolerance)
+    low, made = _bisected(lambda epsilon: design(within, epsilon, "distortion", **asked), budget, tolerance)
     if made is None:
-        return LeastEpsilon(math.inf, low, None, tried(ATTEMPTED[-1])[0], budget)
+        return LeastEpsilon(math.inf, low, None, design(within, ATTEMPTED[-1], "distortion", **asked).value, budget)
     return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
@@ -286,8 +276,7 @@ def tradeoff(
     points = np.unique(finite(epsilons, "epsilons"))
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
-    base, scale = problem_of(task, measure, robust), unit_of(task, measure)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Clarabel works without the interpreter's lock
-        found = list(pool.map(_answers(base, scale, tolerance), points.tolist()))
-    value, bound = np.array([ends for *ends, _ in found]).T
+        found = list(pool.map(_answers(problem_of(task, measure, robust), tolerance), points.tolist()))
+    value, bound = np.array([(x.value, x.bound) for x in found]).T * unit_of(task, measure)
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

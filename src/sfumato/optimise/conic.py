@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import clarabel
@@ -20,18 +21,13 @@ Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linea
 Cone = Callable[[], object]
 
 exponential: Cone = clarabel.ExponentialConeT  # (a, b, c): b e^{a/b} ≤ c
-
-
-def lorentz() -> object:
-    """(a, b, c): a ≥ ‖(b, c)‖."""
-    return clarabel.SecondOrderConeT(3)
+lorentz: Cone = partial(clarabel.SecondOrderConeT, 3)  # (a, b, c): a ≥ ‖(b, c)‖
 
 
 def power(*exponents: float) -> Cone:
     """(a, …, z): a^{p₁}·…·≥ |z| for exponents that sum to 1."""
-    if len(exponents) == 2:
-        return lambda: clarabel.PowerConeT(exponents[0])
-    return lambda: clarabel.GenPowerConeT(list(exponents), 1)
+    two = len(exponents) == 2
+    return partial(clarabel.PowerConeT, exponents[0]) if two else partial(clarabel.GenPowerConeT, list(exponents), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +45,9 @@ class ConicProgramme:
     """min c·x with linear expressions of x in a product of {0}, ℝ₊ and small cones."""
 
     variables: int = 0
-    row: list[Ints] = field(default_factory=list)
-    column: list[Ints] = field(default_factory=list)
-    value: list[Floats] = field(default_factory=list)
-    constant: list[Floats] = field(default_factory=list)
-    cones: list[object] = field(default_factory=list)
     rows: int = 0
+    cones: list[object] = field(default_factory=list)
+    parts: list[tuple[Ints, Ints, Floats, Floats]] = field(default_factory=list)  # row, column, value; constants
 
     def fresh(self, count: int) -> Ints:
         """New variables."""
@@ -62,24 +55,20 @@ class ConicProgramme:
         self.variables += count
         return np.arange(start, start + count)
 
-    def _put(self, rows: Ints, columns: Ints, values: Floats, constant: Floats) -> Ints:
+    def _put(self, cones: Sequence[object], rows: Ints, columns: Ints, values: Floats, constant: Floats) -> Ints:
         start = self.rows
-        self.row.append(start + rows)
-        self.column.append(columns)
-        self.value.append(-values)  # s = b − A x, so A carries the opposite sign of the expression
-        self.constant.append(constant)
+        self.cones.extend(cones)
+        self.parts.append((start + rows, columns, -values, constant))  # s = b − A x: A has the opposite sign
         self.rows += len(constant)
         return np.arange(start, self.rows)
 
     def equal(self, rows: Ints, columns: Ints, values: Floats, constant: Floats) -> Ints:
         """Rows of triplets, values·x + constant = 0; returns their numbers."""
-        self.cones.append(clarabel.ZeroConeT(len(constant)))
-        return self._put(rows, columns, values, constant)
+        return self._put([clarabel.ZeroConeT(len(constant))], rows, columns, values, constant)
 
     def nonnegative(self, rows: Ints, columns: Ints, values: Floats, constant: Floats) -> Ints:
         """Rows of triplets, values·x + constant ≥ 0."""
-        self.cones.append(clarabel.NonnegativeConeT(len(constant)))
-        return self._put(rows, columns, values, constant)
+        return self._put([clarabel.NonnegativeConeT(len(constant))], rows, columns, values, constant)
 
     def hold(self, terms: Terms, *, equal: bool = False) -> Ints:
         """One row Σ factors·variables ≥ 0 (or = 0) per entry of the terms."""
@@ -92,9 +81,8 @@ class ConicProgramme:
         count, size = len(coordinates[0][0][0]), len(coordinates)
         start = size * np.arange(count)
         rows = np.concatenate([np.tile(start + i, len(terms)) for i, terms in enumerate(coordinates)])
-        self.cones.extend(cone() for _ in range(count))
-        columns, values = _joined([one for terms in coordinates for one in terms])
-        return self._put(rows, columns, values, np.zeros(size * count))[::size]
+        terms = [one for terms in coordinates for one in terms]
+        return self._put([cone() for _ in range(count)], rows, *_joined(terms), np.zeros(size * count))[::size]
 
     def products(self, first: Terms, second: Terms, middle: Terms) -> Ints:
         """middle² ≤ first·second: (a + b, a − b, 2m) in the Lorentz cone; returns the first rows."""
@@ -104,22 +92,19 @@ class ConicProgramme:
 
     def solver(
         self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
-        bend: Floats | None = None, least_step: float = 0.1,
+        bend: Floats | None = None,
     ) -> clarabel.DefaultSolver:
         """Clarabel, ready to run; variables after the end of `cost` cost nothing, and bend·x²/2 more where it is given.
 
-        Without refinement it takes two thirds of the time, and digits are missing that mending does not need. Power
-        cones are scaled in another way from where a step is shorter than the least.
+        Without refinement it takes two thirds of the time, and digits are missing that mending does not need.
         """
         cost = np.concatenate([cost, np.zeros(self.variables - len(cost))])
         settings = clarabel.DefaultSettings()
-        settings.verbose, settings.time_limit = False, budget.left
-        settings.iterative_refinement_enable, settings.min_switch_step_length = refine, least_step
+        settings.verbose, settings.time_limit, settings.iterative_refinement_enable = False, budget.left, refine
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         quadratic = sparse.diags(np.zeros(self.variables) if bend is None else bend).tocsc()
-        entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
-        matrix = sparse.csc_matrix(entries, shape=(self.rows, self.variables))
-        right = np.concatenate(self.constant)
+        row, column, value, right = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        matrix = sparse.csc_matrix((value, (row, column)), shape=(self.rows, self.variables))
         return clarabel.DefaultSolver(quadratic, cost, matrix, right, self.cones, settings)
 
     def solve(self, cost: Floats, **options: Any) -> ConicSolution:
@@ -164,7 +149,7 @@ class LawProgramme:
     """
 
     def __init__(self) -> None:
-        self.cost, self.low, self.high = np.zeros(0), np.zeros(0), np.zeros(0)
+        self.count, self.cost, self.low, self.high = 0, np.zeros(0), np.zeros(0), np.zeros(0)  # count: of the laws
         self.group: Ints = np.zeros(0, dtype=np.int64)  # the law that a variable belongs to, −1 in a box
         self.matrix, self.right = sparse.csr_matrix((0, 0)), np.zeros(0)
         self.lp: LinearProgramme | None = None
@@ -173,14 +158,10 @@ class LawProgramme:
     def size(self) -> int:
         return len(self.cost)
 
-    @property
-    def rows(self) -> int:
-        """How many rows the linear programme has: the sums of the laws, then A."""
-        return int(self.group.max(initial=-1)) + 1 + len(self.right)
-
     def laws(self, cost: Floats) -> Ints:
         """New laws, the columns of cost[y, x]; the names of their entries."""
-        group = int(self.group.max(initial=-1)) + 1 + np.arange(cost.shape[1])
+        group = self.count + np.arange(cost.shape[1])
+        self.count += cost.shape[1]
         return self._new(cost.ravel(), 0.0, 1.0, np.tile(group, len(cost))).reshape(cost.shape)
 
     def box(self, count: int, cost: float = 0.0, low: float = 0.0, high: float = 1.0) -> Ints:
@@ -213,32 +194,28 @@ class LawProgramme:
         """HiGHS from where it was, for so long; its duals are those of the laws, then those of the rows."""
         if self.lp is None:
             self.lp = LinearProgramme(self.cost, self.low, self.high)
-            self.lp.equal(self._sums(), 1.0)
+            shape, law = (self.count, self.size), np.flatnonzero(self.group >= 0)
+            self.lp.equal(sparse.csr_matrix((np.ones(len(law)), (self.group[law], law)), shape), 1.0)
             self.lp.at_most(self.matrix, self.right)
         return self.lp.solve(budget=budget)
 
     def conic(self) -> tuple[ConicProgramme, Ints]:
         """The same for Clarabel, x ≥ 0 in place of the boxes, and the numbers of its rows A x ≤ b."""
-        conic, sums, a = ConicProgramme(self.size), self._sums().tocoo(), self.matrix.tocoo()
-        conic.equal(sums.row.astype(np.int64), sums.col.astype(np.int64), sums.data, -np.ones(sums.shape[0]))
+        conic, law, a = ConicProgramme(self.size), np.flatnonzero(self.group >= 0), self.matrix.tocoo()
+        conic.equal(self.group[law], law, np.ones(len(law)), -np.ones(self.count))
         conic.hold([(np.arange(self.size), np.ones(self.size))])
         return conic, conic.nonnegative(a.row.astype(np.int64), a.col.astype(np.int64), -a.data, self.right)
 
-    def _sums(self) -> sparse.csr_matrix:
-        inside = np.flatnonzero(self.group >= 0)
-        shape = int(self.group.max(initial=-1)) + 1, self.size
-        return sparse.csr_matrix((np.ones(len(inside)), (self.group[inside], inside)), shape)
-
     def proved(self, solution: Solution) -> float:
         """The bound at the duals of a solution, or at none where HiGHS has none."""
-        prices = np.maximum(-solution.row_dual[self.rows - len(self.right) :], 0.0)
+        prices = np.maximum(-solution.row_dual[self.count :], 0.0)
         return self.bound(prices if len(prices) == len(self.right) else np.zeros(len(self.right)))
 
     def bound(self, prices: Floats) -> float:
         """min c·x + prices·(A x − b) over laws and boxes, less what rounding took: below the optimum for prices ≥ 0."""
         a = self.matrix
         reduced, sizes = self.cost + prices @ a, np.abs(self.cost) + prices @ abs(a)
-        least, largest = np.full(self.rows - len(prices), np.inf), np.zeros(self.rows - len(prices))
+        least, largest = np.full(self.count, np.inf), np.zeros(self.count)
         law = self.group >= 0
         np.minimum.at(least, self.group[law], reduced[law])
         np.maximum.at(largest, self.group[law], sizes[law])

@@ -5,8 +5,7 @@ set of cones:
 
     L_{α,β} ≤ ℓ  ⇔  for every x' there is a law q with  Σ_y Q_x^α (q^τ Q_x'^{1−τ})^{1−α} ≤ e^{(α−1)ℓ}  for all x
 
-The terms are u^a v^{−b} w^{−d} with a = 1 + b + d: jointly convex. τ = 1 needs one q, τ = 0 none, α = ∞ the row
-maxima, (∞, 1), (·, ∞) are linear, (1, 1) is relative entropy.
+The terms are u^a v^{−b} w^{−d} with a = 1 + b + d: jointly convex; at the edges fewer or others do (`_imposed`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, REPAIRED, SEALING, SOLVED, Floats, Ints, blended, goal, information
@@ -49,8 +49,6 @@ def least_distortion(
     Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
     apply to variables that are tied to Q by linear rows.
     """
-    if any(limit.level < 0 for limit in limits):
-        raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
     cost, programme = (p[:, None] * distance).T, LawProgramme()
 
     def lost(q: Floats) -> float:
@@ -81,13 +79,10 @@ def least_distortion(
 
 
 def _seen(programme: LawProgramme, q: Ints, given: Floats) -> Ints:
-    """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry."""
+    """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry; Q are the first variables."""
     seen = programme.laws(np.zeros((len(q), len(given))))
-    for s, law in enumerate(given):
-        live = np.flatnonzero(law)
-        tied, weights = np.column_stack([q[:, live], seen[:, s]]), np.append(law[live], -1.0)
-        programme.limit(tied, weights)
-        programme.limit(tied, -weights)
+    tied = sparse.hstack([sparse.kron(sparse.eye(len(q)), sparse.csr_matrix(given)), -sparse.eye(seen.size)])
+    programme.at_most(sparse.vstack([tied, -tied]))
     return seen
 
 
@@ -171,11 +166,11 @@ class PowerSum:
     def cones(self, t: Ints, conic: ConicProgramme) -> Ints:
         """One cone a term, t at least the term; returns the first rows."""
         one = np.ones(t.size)
-        below, middle = [(self.v, one)], [(self.u, self.scale * one)]
+        above, middle = [[(t, one)], [(self.v, one)]], [(self.u, self.scale * one)]
         if self.d == 0:  # t^{1/a} v^{b/a} ≥ κu
-            return conic.each(power(1 / self.a, self.b / self.a), [(t, one)], below, middle)
+            return conic.each(power(1 / self.a, self.b / self.a), *above, middle)
         exponents = 1 / self.a, self.b / self.a, 1 - (1 + self.b) / self.a
-        return conic.each(power(*exponents), [(t, one)], below, [(self.w, one)], middle)
+        return conic.each(power(*exponents), *above, [(self.w, one)], middle)
 
     def priced(self, z: Floats, first: Ints) -> Tangents:
         """The tangents that the duals of the cones suggest."""
@@ -226,8 +221,7 @@ def solve(programme: LawProgramme, sums: Sums, budget: Budget) -> tuple[Floats, 
     totals, cones = [], []
     for part in sums:
         t = conic.fresh(part.u.size)
-        nothing = np.zeros(t.size, dtype=np.int64)
-        totals.append(conic.nonnegative(nothing, t, -np.ones(t.size), np.array([part.limit]))[0])
+        totals.append(conic.nonnegative(np.zeros_like(t), t, -np.ones(t.size), np.array([part.limit]))[0])
         cones.append(part.cones(t, conic))
     answer = _answered(conic, programme, budget)
     z = answer.z if np.all(np.isfinite(answer.z)) else np.zeros_like(answer.z)
@@ -246,14 +240,11 @@ def _hold(programme: LawProgramme, tangents: Tangents, limit: float) -> float:
     return scale
 
 
-SHORT_STEP = 1e-3  # steps from which power cones are scaled anew: with longer ones Clarabel gives up at small masses
-
-
 def _answered(conic: ConicProgramme, programme: LawProgramme, budget: Budget) -> ConicSolution:
     """Clarabel's answer. Next to α = 1 its power cones may give up by an assertion of Rust, which is no Exception: then
     even laws and no prices are as good a suggestion as any, and tangents find the rest."""
     try:
-        return conic.solve(programme.cost, tolerance=SOLVED, refine=True, budget=budget, least_step=SHORT_STEP)
+        return conic.solve(programme.cost, tolerance=SOLVED, refine=True, budget=budget)
     except BaseException as broken:
         if type(broken).__name__ != "PanicException":
             raise

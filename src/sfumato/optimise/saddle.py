@@ -9,7 +9,7 @@ capacity when τ = 1. Every formula below is written so that it stays accurate a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -46,6 +46,8 @@ class Saddle:
     bound: float
     p: Floats
     q: Floats
+    reference: int | None = None  # the worst of many
+    crowd: Floats = field(default_factory=lambda: np.zeros(0))  # [reference, x]: where all had got to, to start from
 
 
 class SaddleProblem:
@@ -59,11 +61,8 @@ class SaddleProblem:
         top = channel.max(axis=1)
         self.powers = (channel / top[:, None]) ** orders.alpha
         self.log_channel = log_or_minus_infinity(channel)
-        self.log_weight = orders.beta * np.log(top)
-        self.log_reference = np.zeros(len(channel))
-        if reference is not None:
-            self.log_reference = np.log(reference)
-            self.log_weight = self.log_weight + (1 - orders.beta) * self.log_reference
+        self.log_reference = np.zeros(len(channel)) if reference is None else np.log(reference)
+        self.log_weight = orders.beta * np.log(top) + (1 - orders.beta) * self.log_reference
 
     def best_output(self, p: Floats) -> tuple[Floats, Floats, Floats]:
         """The q that attains the inner minimum for p [004, (89)], the means v = Σ p A, and θ(α−1) times the value;
@@ -117,9 +116,7 @@ def tilted(weights: Floats, values: Floats, orders: Orders) -> Floats:
 
 def _newton(hessian: Floats, slope: Floats, p: Floats, z: Floats, mu: float) -> Floats:
     """dp of the primal-dual system with Σ dp = 0."""
-    system = hessian.copy()
-    diagonal = np.diagonal(system).copy()
-    np.fill_diagonal(system, diagonal + z / p + 1e-15 * diagonal.max())
+    system = hessian + np.diag(z / p + 1e-15 * np.diagonal(hessian).max())
     right = np.column_stack([slope + mu / p, np.ones_like(p)])
     solved = cho_solve(cho_factor(system, check_finite=False), right, check_finite=False)
     return np.asarray(solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum()))
@@ -171,16 +168,7 @@ def freely(channel: Floats, orders: Orders, gap: float) -> Saddle:
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
 
 
-@dataclass(frozen=True, slots=True)
-class WorstReference:
-    """The saddle of the worst reference column, and where every column had got to (to start a neighbour from)."""
-
-    saddle: Saddle
-    reference: int
-    crowd: Floats  # [reference, x]
-
-
-def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> WorstReference:
+def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> Saddle:
     """max over x' of the saddle value with c = Q(·|x'), 0 < τ < 1. The channel must be positive.
 
     All climb together, then Newton on the reference with the largest bound, until none exceeds the best value.
@@ -196,8 +184,7 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
         found = solved[x] = climb(SaddleProblem(channel, orders, channel[:, x]), p[x], gap / 4)
         p[x], upper[x] = found.p, found.bound
         who = max(solved, key=lambda x: solved[x].value)
-    best = solved[who]
-    return WorstReference(replace(best, bound=max(best.value, float(upper.max()))), who, p)
+    return replace(solved[who], bound=max(solved[who].value, float(upper.max())), reference=who, crowd=p)
 
 
 def _climbed_together(channel: Floats, orders: Orders, p: Floats) -> Floats:

@@ -113,14 +113,13 @@ def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     if tau * max(1.0, alpha - 1) < SLIP:
         return _almost_pairs(seen, orders)
     if tau == 1:
-        found, other = optimise.freely(seen.q, orders, gap), None
+        found = optimise.freely(seen.q, orders, gap)
     elif (seen.q == 0).any():
         return Reading(np.inf, np.inf, None, seen.witness(other=int(np.argmax((seen.q == 0).any(axis=0)))))
     else:
-        winner = optimise.worst_reference(seen.q, orders, gap)
-        found, other = winner.saddle, winner.reference
+        found = optimise.worst_reference(seen.q, orders, gap)
     value, bound = max(0.0, found.value), max(0.0, found.bound)
-    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=other))
+    return Reading(value, bound, seen.on_inputs(found.p), seen.witness(other=found.reference))
 
 
 def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:

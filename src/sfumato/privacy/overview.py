@@ -77,8 +77,7 @@ def _row(
         else:
             orders = optimise.Orders(alpha, (alpha - beta) / (beta * (alpha - 1)))
             winner = optimise.worst_reference(seen.q, orders, gap, crowd)
-            crowd = winner.crowd
-            values[j], bounds[j] = winner.saddle.value, winner.saddle.bound
+            values[j], bounds[j], crowd = winner.value, winner.bound, winner.crowd
     return values, bounds
 
 

@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.optimise.arrays import REPAIRED, SEALING, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.conic import ConicProgramme
+from sfumato.optimise.conic import ConicProgramme, LawProgramme
 from sfumato.optimise.linear import Matrix
-from sfumato.optimise.loss import problem as loss
-from sfumato.optimise.loss.problem import FloorProgramme, LeastLoss, LossProblem, PairIndex, all_pairs, mended
+from sfumato.optimise.loss.problem import SHARPENING, LeastLoss, LossProblem, PairIndex, all_pairs, mended
 from sfumato.optimise.loss.sources import UNKNOWN, Answer, against
 from sfumato.uncertainty.balls import spread_of
 from sfumato.uncertainty.sets import Anything
@@ -35,43 +35,61 @@ Prices = Callable[[Floats], Floats]  # of the cells of one side, from multiplier
 Reader = Callable[[Floats], tuple[Matrix, Floats]]  # from multipliers to rows that members of F hold, with their prices
 
 
-def centred(problem: LossProblem, cones: bool = False) -> FloorProgramme:
-    """The ratios of means at P̂, or of any input against any other where all distributions may occur [000, Prop. 3];
-    cones over a ball hold at P̂ by themselves."""
-    (ss, us), own = problem.p.shape, None
+def centred(problem: LossProblem, cones: bool = False) -> LawProgramme:
+    """The LP over Q[y, x], floors f and, where the worst counts, the loss D: ratios of means at P̂, or of any input
+    against any other where all distributions may occur [000, Prop. 3]; cones over a ball hold at P̂ by themselves.
+
+    One floor for every output turns k² ratios into 2k rows: f_y ≤ mean_k·Q(y|·) ≤ e f_y. Where inputs of the same
+    secret are not compared, every secret has a top and a bottom, B_ys ≤ Q(y|s,·) ≤ T_ys, and T_ys1 ≤ e B_ys2 for
+    s1 ≠ s2. Whatever else is asked for is appended after these rows.
+    """
+    (ss, us), own, e, laws = problem.p.shape, None, float(np.exp(problem.epsilon)), LawProgramme()
     if math.isinf(problem.privacy_radius):
         mean, own = np.eye(problem.inputs), np.repeat(np.arange(ss), us) if problem.reads_both else None
     else:
-        seen = (problem.marginal > 0.0) & (not cones or problem.privacy_radius <= 0.0)
-        mean = problem.conditional[seen]
-        if problem.reads_both:
-            mean = np.einsum("st,su->stu", np.eye(ss)[seen], mean).reshape(-1, problem.inputs)
-    ends = (float(problem.distance.min()), float(problem.distance.max())) if problem.utility_radius > 0.0 else None
-    return FloorProgramme(mean, float(np.exp(problem.epsilon)), problem.cost(problem.read(problem.p)), ends, own)
+        seen = np.flatnonzero((problem.marginal > 0.0) & (not cones or problem.privacy_radius <= 0.0))
+        mean = np.zeros((len(seen), problem.inputs))
+        np.put_along_axis(mean, problem.at(np.zeros_like(seen), seen), problem.conditional[seen], axis=1)
+    high, low, apart = _floors(len(mean), e, own)
+    cost, worst = problem.cost(problem.read(problem.p)), problem.utility_radius > 0.0
+    laws.laws(np.zeros(cost.shape) if worst else cost)
+    laws.box(problem.outputs * high.shape[1])
+    for means, floors in ((mean, -high), (-mean, low), (np.zeros((len(apart), problem.inputs)), apart)):
+        each = (sparse.kron(sparse.eye(problem.outputs), sparse.csr_matrix(x)) for x in (means, floors))
+        laws.at_most(sparse.hstack(list(each)))
+    if worst:
+        laws.box(1, 1.0, float(problem.distance.min()), float(problem.distance.max()))
+    return laws
+
+
+def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Floats]:
+    """How floors enter above and below each mean, and the rows that hold them together: [·, floor of an output]."""
+    if own is None:
+        floors = min(means, 1)
+        return np.full((means, floors), e), np.ones((means, floors)), np.zeros((0, floors))
+    one = np.eye(int(own.max()) + 1)
+    first, second = np.nonzero(1.0 - one)
+    blank = np.zeros((means, len(one)))
+    return np.hstack([one[own], blank]), np.hstack([blank, one[own]]), np.hstack([one[first], -e * one[second]])
 
 
 # --- cones: each constraint is put into the programme, and reads members of F with their prices from its multipliers --
 
 
-def cells(conic: ConicProgramme, p: Floats, r: Floats, columns: Ints, values: Floats) -> tuple[Ints, Ints, Prices]:
-    """ν, l ≤ r·(Σ_u p √x)² with x = l/r + ν + Σ values·Q ≥ 0, and the prices of x; p[k, u], columns and values
+def cells(
+    conic: ConicProgramme, p: Floats, r: Floats, columns: Ints, values: Floats | float
+) -> tuple[Ints, Ints, Prices]:
+    """ν, l ≤ r·(Σ_u p √x)² with x = l/r + ν + Σ values·Q ≥ 0, and the prices of x, for every entry; p[k, u], columns
     [k, u, terms]. k enters the first row of a cone with +share and the second with −share."""
-    nu, length, (pair, cell) = conic.fresh(len(p)), conic.fresh(len(p)), (x.ravel() for x in np.indices(p.shape))
+    nu, length, pair = conic.fresh(len(p)), conic.fresh(len(p)), np.repeat(np.arange(len(p)), p.shape[1])
     h, one, share = conic.fresh(p.size), np.ones(p.size), 1.0 / np.sqrt(r[pair])
-    kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
+    terms = (x.reshape(p.size, -1).T for x in (columns, np.broadcast_to(values, columns.shape)))
+    kept = [(column, share * value) for column, value in zip(*terms, strict=True)]
     row = conic.products([(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, one)])
     live = np.flatnonzero(p)
     heads, line = np.unique(pair[live], return_inverse=True)
     conic.nonnegative(line, h[live], p.ravel()[live], np.zeros(len(heads)))
     return nu, length, lambda z: np.maximum(share * (z[row] - z[row + 1]), 0.0).reshape(p.shape)
-
-
-def side(
-    problem: LossProblem, conic: ConicProgramme, y: Ints, s: Ints, factor: float, r: Floats
-) -> tuple[Ints, Ints, Prices]:
-    """ν, l and prices of factor·Q(y|s,·) for every entry."""
-    columns = problem.at(y, s)[:, :, None]
-    return cells(conic, problem.conditional[s], r, columns, np.full(columns.shape, factor))
 
 
 def stretched(conic: ConicProgramme, t: Ints, length: Ints, a: Floats, beta: Floats) -> tuple[Ints, Ints]:
@@ -94,12 +112,10 @@ def exactly(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> Re
     one, c = np.ones(len(y)), problem.slack + mass[s1] + mass[s2]
     beta = problem.slack / c
     t, r = conic.fresh(len(y)), np.sqrt(beta)
-    spent: list[tuple[Ints, Floats]] = [(t, one)]
-    earned: list[tuple[Ints, Floats]] = [(t, -one)]
-    prices = []
+    spent, earned, prices = [(t, one)], [(t, -one)], list[Prices]()
     for s, factor in ((s1, -1.0), (s2, float(np.exp(problem.epsilon)))):
         a = mass[s] / c
-        nu, length, priced = side(problem, conic, y, s, factor, r)
+        nu, length, priced = cells(conic, problem.conditional[s], r, problem.at(y, s), factor)
         lam, phi = stretched(conic, t, length, a, beta)
         spent += [(lam, -a), (nu, -1.0 / r)]
         earned.append((phi, a))
@@ -120,7 +136,7 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
     one, levels, prices = np.ones(len(r)), [], []
     for factor in (-1.0, 1.0):  # N at least the greatest mean, M at most the least
         level = conic.fresh(len(r))
-        nu, length, priced = side(problem, conic, outputs, secrets, factor, r)
+        nu, length, priced = cells(conic, problem.conditional[secrets], r, problem.at(outputs, secrets), factor)
         conic.hold([(level, -factor * one), (nu, -one), (length, -r)])
         levels.append(level)
         prices.append(priced)
@@ -130,19 +146,19 @@ def in_halves(problem: LossProblem, conic: ConicProgramme, pairs: PairIndex) -> 
     return lambda z: into_pairs(problem, pairs, prices[0](z)[first], prices[1](z)[second], z[rows])
 
 
-def worst_loss(problem: LossProblem, laws: FloorProgramme, conic: ConicProgramme) -> Reader:
+def worst_loss(problem: LossProblem, laws: LawProgramme, conic: ConicProgramme) -> Reader:
     """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]; D is the last of the laws."""
     y, s = (x.ravel() for x in np.indices((problem.outputs, len(problem.p))))
     columns = problem.at(y, s).reshape(problem.outputs, -1).T[None]
     r = np.sqrt(np.array([problem.utility_radius / (1.0 + problem.utility_radius)]))
-    centre, distances = problem.p.reshape(1, -1), np.tile(-problem.distance, (1, len(problem.p), 1))
-    nu, length, prices = cells(conic, centre, r, columns, distances)
+    centre, distances = problem.p.reshape(1, -1), np.tile(problem.distance, (1, len(problem.p), 1))
+    nu, length, prices = cells(conic, centre, r, columns, -distances)
     conic.hold([(np.array([laws.size - 1]), np.ones(1)), (nu, -np.ones(1)), (length, -r)])
 
     def read(z: Floats) -> tuple[Matrix, Floats]:
         price, most = prices(z), np.sqrt([1.0 + problem.utility_radius])
         p, = _inside([(centre, price / price.sum(), centre)], most)
-        return laws.loss(problem.cost(problem.read(p.reshape(problem.p.shape)))), np.ones(1)
+        return problem.spent(problem.read(p.reshape(problem.p.shape)), laws.size), np.ones(1)
 
     return read
 
@@ -216,7 +232,7 @@ def solve_by_cuts(
 
     def respond(met: Floats, fresh: Floats, best: LeastLoss) -> Answer:
         if problem.utility_radius > 0.0:
-            master.at_most(np.array([master.loss(problem.cost(p)) for p in fresh]).reshape(-1, master.size))
+            master.at_most(np.array([problem.spent(p, master.size) for p in fresh]).reshape(-1, master.size))
         solution = master.solve(budget)
         q = problem.columns(solution.x)
         made, between = mended(problem, q), 0.5 * (q + best.q)
@@ -231,7 +247,7 @@ def solve_by_cuts(
     return against(problem.members, respond, lambda best: budget.over or best.within(tolerance), best)
 
 
-def separated(problem: LossProblem, master: FloorProgramme, q: Floats) -> int:
+def separated(problem: LossProblem, master: LawProgramme, q: Floats) -> int:
     """How many pairs q breaks by more than sealing leaves room for anyway: each enters as a cut."""
     if not 0.0 < problem.privacy_radius < math.inf:
         return 0
@@ -295,4 +311,4 @@ def solve_by_growing_cones(problem: LossProblem, *, tolerance: float = 1e-6, bud
         best = best.or_else(found)
     if best.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return best
-    return solve_by_cuts(problem, tolerance=tolerance, budget=budget.part(1.0, loss.SHARPENING), known=best)
+    return solve_by_cuts(problem, tolerance=tolerance, budget=budget.part(1.0, SHARPENING), known=best)

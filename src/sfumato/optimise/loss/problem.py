@@ -1,8 +1,7 @@
 """Least expected loss under bounded ratios: the problem, its sources and worst cases, answers made private.
 
 min_Q max_{P ∈ F_u} Σ P_{su} Q(y|s,u) d(u,y)  subject to  R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·) for (R1,R2) ∈ F_{U|s1,s2}
-[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for. The slack b = √(1+B) − 1 is the same for every
-pair [002, Thm 3], and all pairs are searched at once. What the ratios of an answer exceed is paid by a constant law.
+[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -50,7 +49,12 @@ class Sources:
         """An array of distributions (or their hull: the same here [003, Lemma 2]), or the marginals on U of a set."""
         if is_set(given):
             p = np.eye(given.joint.useful.size) if isinstance(given, Anything) else given.joint.p_useful[None, :]
-            return Sources(p, partial(_farthest, given))
+
+            def worst(c: Floats) -> tuple[float, Floats]:
+                found = given.support(np.broadcast_to(c, given.joint.shape).copy())
+                return found.value, found.p.sum(axis=0)
+
+            return Sources(p, worst)
         try:
             p = np.atleast_2d(np.asarray(given, float))
         except (TypeError, ValueError):
@@ -60,11 +64,6 @@ class Sources:
         if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > SUMS_TO_ONE:
             raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
         return Sources(p, lambda c: (float((p @ c).max()), p[int(np.argmax(p @ c))]))
-
-
-def _farthest(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
-    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
-    return found.value, found.p.sum(axis=0)
 
 
 def radius_of(within: UncertaintySet | Sources) -> float:
@@ -118,7 +117,7 @@ class LossProblem:
 
     @property
     def slack(self) -> float:
-        """b = √(B+1) − 1, written without cancellation."""
+        """b = √(B+1) − 1, the same for every pair [002, Thm 3], written without cancellation."""
         return self.privacy_radius / (math.sqrt(self.privacy_radius + 1.0) + 1.0)
 
     @property
@@ -138,10 +137,7 @@ class LossProblem:
 
     def expand(self, q: Floats) -> Floats:
         """Q[y, x] as [y, s, u]."""
-        ss, us = self.p.shape
-        if self.reads_both:
-            return q.reshape(-1, ss, us)
-        return np.broadcast_to(q[:, None, :], (q.shape[0], ss, us))
+        return np.broadcast_to(q.reshape(len(q), -1, self.p.shape[1]), (len(q), *self.p.shape))
 
     def read(self, p: Floats) -> Floats:
         """The law of inputs x at the distribution p[s, u]."""
@@ -150,6 +146,11 @@ class LossProblem:
     def cost(self, p: Floats) -> Floats:
         """c[y, x] with Σ c Q the distortion at a law of inputs."""
         return np.tile(self.distance.T, self.inputs // len(self.distance)) * p
+
+    def spent(self, p: Floats, size: int) -> Floats:
+        """The row of D ≥ Σ c Q at a law of inputs, for D the last of so many variables."""
+        cost = self.cost(p).ravel()
+        return np.concatenate([cost, np.zeros(size - len(cost) - 1), [-1.0]])
 
     def distortion(self, q: Floats) -> tuple[float, Floats]:
         """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the law of inputs that attains it."""
@@ -193,43 +194,6 @@ class LossProblem:
         return np.asarray(q / q.sum(axis=0))
 
 
-class FloorProgramme(LawProgramme):
-    """The LP over Q[y, x], floors f and the loss D, with mean_k·Q(y|·) ≤ e mean_l·Q(y|·) for the rows of mean[k, x].
-
-    One floor for every output turns k² ratios into 2k rows: f_y ≤ mean_k·Q(y|·) ≤ e f_y. Where means of the same
-    secret are not compared (`own` says whose each is), every secret has a top and a bottom, B_ys ≤ mean_k·Q ≤ T_ys,
-    and T_ys1 ≤ e B_ys2 for s1 ≠ s2. Whatever else is asked for is appended after these rows.
-    """
-
-    def __init__(
-        self, mean: Floats, e: float, cost: Floats, ends: tuple[float, float] | None = None, own: Ints | None = None
-    ) -> None:
-        """The loss is Σ cost·Q for cost[y, x]; with `ends` it is D, which lies between them."""
-        super().__init__()
-        (ys, xs), (high, low, apart) = cost.shape, _floors(len(mean), e, own)
-        self.laws(cost if ends is None else np.zeros(cost.shape))
-        self.box(ys * high.shape[1])
-        for means, floors in ((mean, -high), (-mean, low), (np.zeros((len(apart), xs)), apart)):
-            self.at_most(sparse.hstack([sparse.kron(sparse.eye(ys), sparse.csr_matrix(x)) for x in (means, floors)]))
-        if ends is not None:
-            self.box(1, 1.0, *ends)
-
-    def loss(self, cost: Floats) -> Floats:
-        """The row of D ≥ Σ cost·Q for the costs [y, x] of one source."""
-        return np.concatenate([cost.ravel(), np.zeros(self.size - cost.size - 1), [-1.0]])
-
-
-def _floors(means: int, e: float, own: Ints | None) -> tuple[Floats, Floats, Floats]:
-    """How floors enter above and below each mean, and the rows that hold them together: [·, floor of an output]."""
-    if own is None:
-        floors = min(means, 1)
-        return np.full((means, floors), e), np.ones((means, floors)), np.zeros((0, floors))
-    one = np.eye(int(own.max()) + 1)
-    first, second = np.nonzero(1.0 - one)
-    blank = np.zeros((means, len(one)))
-    return np.hstack([one[own], blank]), np.hstack([blank, one[own]]), np.hstack([one[first], -e * one[second]])
-
-
 @dataclass(frozen=True, slots=True)
 class LeastLoss:
     """A mended Q[y, x], or what else is sought, its (worst-case) loss, a proved lower bound, and who found it."""
@@ -240,7 +204,7 @@ class LeastLoss:
     engine: str
     source: Floats = field(default_factory=lambda: np.zeros(0))  # the mixture of members that proves the bound
     members: Floats = field(default_factory=lambda: np.zeros(0))  # all that were met
-    relaxed: FloorProgramme | None = None  # whose rows, members of F, prove the bound
+    relaxed: LawProgramme | None = None  # whose rows, members of F, prove the bound
     unmended: Floats | None = None  # the solver's own answer, for comparison
 
     def within(self, tolerance: float) -> bool:
@@ -274,9 +238,9 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
     A first trace of it is added unseen over a ball, because solvers stop that far outside, and a check costs more.
     """
     q, robust = swept(q, problem.cost(problem.read(problem.p))), problem.privacy_radius > 0.0
-    silent = np.repeat(q.mean(axis=1, keepdims=True), q.shape[1], axis=1)  # private whatever happens
     if problem.p.shape[0] < 2:
         return q
+    silent = np.repeat(q.mean(axis=1, keepdims=True), q.shape[1], axis=1)  # private whatever happens
     if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where the laws themselves are equal
         alike = not np.ptp(problem.conditional[problem.marginal > 0.0], axis=0).any()
         return q if alike and not robust and not problem.excess(q, 1.0).any() else silent

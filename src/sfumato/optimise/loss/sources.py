@@ -67,11 +67,10 @@ def attaining(levels: Floats, epsilon: float) -> Floats:
     D_i = Σ_{j≠i} Q(j|i) ≥ e^{−ε}Σ_{j≠i}(1 − D_j), which is what e^ε ≥ 1 + (M−1−ΣD)/min D says; the surplus fits because
     Σ_{j≠i}(1 − D_j) ≥ D_i is ΣD ≤ M − 1.
     """
-    keep = 1.0 - levels
+    keep, floor = 1.0 - levels, float(np.exp(-epsilon))
     total = keep.sum() - keep  # Σ_{j≠i} (1 − D_j)
-    safe = np.where(total > 0.0, total, 1.0)
-    share = np.clip(np.where(total > 0.0, levels / safe, np.exp(-epsilon)), np.exp(-epsilon), 1.0)
-    q = keep[:, None] * share[None, :]  # [y, x]: off the diagonal input x has the same share of every cap
+    share = np.divide(levels, total, out=np.full(len(levels), floor), where=total > 0.0)
+    q = keep[:, None] * np.clip(share, floor, 1.0)  # [y, x]: off the diagonal input x has the same share of every cap
     np.fill_diagonal(q, keep)
     return np.asarray(q / q.sum(axis=0))
 
@@ -151,9 +150,8 @@ def class_of(sources: Sources) -> str:
 
 
 # --- least worst-case mutual information under a distortion budget, with a certified duality gap [003, §III-A] --------
-# min_Q max_{P ∈ conv 𝒫} I(P; Q) subject to E_P d ≤ budget for all P. As I(P; Q) = min_r Σ_x P_x D(Q_x‖r), it is the
-# convex program min_{Q, r} max_P Σ_x P_x D(Q_x‖r): relative entropy is jointly convex and the maximum over P linear in
-# P (concave in the source, not convex [003, (22), corrected]).
+# min_Q max_{P ∈ conv 𝒫} I(P; Q) subject to E_P d ≤ budget for all P. As I(P; Q) = min_r Σ_x P_x D(Q_x‖r), it is
+# min_{Q, r} max_P Σ_x P_x D(Q_x‖r), jointly convex in Q and r and linear in P.
 
 
 TOLERANCE = 1e-8  # of the least information
@@ -190,7 +188,7 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
     """
     loss = (weights @ members)[:, None] * distance  # [x, y]
     live = p > 0.0
-    idle = float(loss[~live].min(axis=1).sum()) if (~live).any() else 0.0
+    idle = float(loss[~live].min(axis=1).sum())
     beta = loss[live] / p[live][:, None]
     shift = beta.min(axis=1, keepdims=True)
     tilted = np.exp(-(beta - shift))
