@@ -266,7 +266,7 @@ class Chain:
                 break
             sets += [np.isin(np.arange(n), c) for c in more]
         tall = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
-        improve(self.master, [Tangents(self.cone, self.master, given=tall)], self.budget.part(), calm=1)
+        improve(self.master, [Tangents(self.cone, self.master, given=tall)], self.budget.part(STAGE / 2), calm=1)
 
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]
