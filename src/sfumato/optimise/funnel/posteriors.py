@@ -130,9 +130,10 @@ def _level(told: Callable[[Floats, Floats], Floats], p: Floats, matrix: Floats) 
     return float(told(arrays.log_or_minus_infinity(given), np.log(q[q > 0.0, None])).max(initial=0.0))
 
 
-best_lip = partial(best, lip_rows, partial(_level, lambda given, q: np.abs(given - q)))  # e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε
-best_pml = partial(best, pml_rows, partial(_level, lambda given, q: given - q))  # P(y|s) ≤ e^ε P(y)
-best_ldp = partial(best, ldp_rows, partial(_level, lambda given, _: np.ptp(given, axis=1)), extra=1)  # ≤ e^ε P(y|s')
+# e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p; P(y|s) ≤ e^ε P(y); P(y|s) ≤ e^ε P(y|s')
+best_lip = partial(best, lip_rows, partial(_level, lambda given, q: np.abs(given - q)))
+best_pml = partial(best, pml_rows, partial(_level, lambda given, q: given - q))
+best_ldp = partial(best, ldp_rows, partial(_level, lambda given, _: np.ptp(given, axis=1)), extra=1)
 
 
 def conditional_gain(context: Floats) -> Callable[[Floats], Floats]:
@@ -168,7 +169,7 @@ def best_response(p: Floats, E: float) -> Floats:
     """P(y|s) [y, s] of the response to S that tells most: the funnel where S itself is released, or, for many secrets,
     the best mixture of many extreme points."""
     if len(p) <= SUBSETS:
-        return best_pml(np.diag(p), math.log(E)).matrix if len(p) > 1 else np.ones((1, 1))
+        return best_pml(np.diag(p), math.log(E)).matrix
     points = np.concatenate([_filled(p, E), p[None]])
     found = best_cover(p, points, xlogx(points).sum(1) - points @ np.log(p))
     return np.asarray(found.weights[:, None] * found.points / p)
