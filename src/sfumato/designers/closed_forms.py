@@ -204,12 +204,10 @@ Strength = Callable[[ArrayLike], Floats]  # of a response to U, at some levels
 
 def response(rows: int, useful: int, epsilon1: float, t: float) -> Law:
     """GRR at ε₁ on S and, independently, 1 + t against 1 on U."""
-    e, z = math.exp(epsilon1), math.exp(epsilon1) + rows - 1
-    if math.isinf(t):
-        return Cells(rows, useful, e / z, 0.0, 1 / z, 0.0)
-    hit, miss = (1 + t) / (useful + t), 1 / (useful + t)
     if epsilon1 == 0 and t == 0:
         return Constant(rows, useful)
+    e, z = math.exp(epsilon1), math.exp(epsilon1) + rows - 1
+    hit, miss = (1.0, 0.0) if math.isinf(t) else ((1 + t) / (useful + t), 1 / (useful + t))
     return Cells(rows, useful, e / z * hit, e / z * miss, hit / z, miss / z)
 
 

@@ -212,7 +212,9 @@ def _over_ball(
         improve(master, [Tangents(inner, master)], moving := budget.part())
         bound = min(bound, limit, task.ceiling)
         notes = [notes[0] + "; cuts from outside did not meet it", *([ENDED] if moving.over else [])]
-    return Draft(law_of_rows(mixed_again(inner, master), task), method, bound, tuple(notes), fine=method != "pml")
+    rows, weights = mixed_again(inner, master).used()
+    full = rows * weights[:, None] if alone else inner.coordinates.full(rows * weights[:, None])
+    return Draft(Table(full / full.sum(0), task.rows), method, bound, tuple(notes), fine=method != "pml")
 
 
 def _unsought(task: Task, method: str) -> Draft | None:
@@ -225,14 +227,6 @@ def _unsought(task: Task, method: str) -> Draft | None:
     if task.joint.useful.size == 1 and task.reads == "useful":
         return Draft(Constant(1, 1), method, 0.0, ("one useful value: nothing to tell",))
     return None
-
-
-def law_of_rows(master: InformationAim, task: Task) -> Table:
-    """The mixture of private rows as a matrix."""
-    rows, weights = master.used()
-    full = master.coordinates.full(rows * weights[:, None])
-    full = full[:, : task.joint.useful.size] if task.reads == "useful" else full
-    return Table(full / full.sum(0), task.rows)
 
 
 # --- several attributes, private also against those who know some of them; and the paper's own design -----------------
@@ -280,11 +274,9 @@ def srlip_paper(task: Task) -> Draft:
     return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
 
 
-def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> posteriors.Channel:
-    """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
-    p = p / p.sum()
+def _joint_level(p: Floats, matrix: Floats) -> float:
+    """ε of SRLIP of one mechanism Q[y, x] on the flat index of (x¹, …, x^m)."""
+    return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)
 
-    def level(matrix: Floats) -> float:
-        return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)
 
-    return posteriors.optimum(p.sum(axis=0).ravel(), srlip_rows(p, epsilon), epsilon, level, budget, gap=gap)
+joint_design = partial(posteriors.best, srlip_rows, _joint_level)

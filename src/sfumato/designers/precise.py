@@ -180,9 +180,7 @@ class Estimated:
         unit = RELATIVE if self.name == "each" else "of standard error"
         return Draft(law, "precise", bound, details={"target": self.name, **details}, score=score, unit=unit)
 
-    def _protocols(
-        self, task: Task, aim: Goal, useful: bool, budget: Budget
-    ) -> Iterator[tuple[float, Law, str, str]]:
+    def _protocols(self, task: Task, aim: Goal, useful: bool, budget: Budget) -> Iterator[tuple[float, Law, str, str]]:
         """(error, law, name, reads) of protocols at the same promise that can be listed, and while somebody waits in
         time, SRR in any case; `useful`: of U alone too."""
         for reads, own in ({task.reads: aim} | ({"useful": self.alone} if useful else {})).items():

@@ -35,11 +35,6 @@ class Goal:
         return np.asarray(self.coordinates.p[self.seen])
 
     @property
-    def dense(self) -> Floats:
-        """C with every entry: for searches, which large tables do not have."""
-        return self.cost if isinstance(self.cost, np.ndarray) else np.asarray(self.cost.toarray())
-
-    @property
     def own(self) -> float:
         """pᵀCp: what tr(C J⁻¹) contains beyond the error."""
         return float(self.p @ self.cost @ self.p)

@@ -108,7 +108,7 @@ class Estimates:
 
     def __init__(self, goal: Goal, budget: Budget = FREE) -> None:
         self.goal, self.p, self.seen, self.budget = goal, goal.coordinates.p, goal.seen, budget
-        n = len(self.p)
+        n, self.cost = len(self.p), np.asarray(goal.cost @ np.eye(len(goal.p)))  # C with every entry
         self.rows, self.theta = np.ones((1, n)), np.ones(1)
         self.rest = np.zeros((0, n))  # offered since the last mixture
         self.prices, self.slope = np.zeros(n), np.zeros((0, 0))  # from the first mixture on
@@ -129,7 +129,7 @@ class Estimates:
         rows, theta = self._pool()
         began = self.budget.work()
         with _libraries().limit(limits=1, user_api="blas"):  # threads that wait for others cost more than they bring
-            found = best_mixture(rows, self.goal.dense, theta, settled, None if self.seen.all() else self.seen)
+            found = best_mixture(rows, self.cost, theta, settled, None if self.seen.all() else self.seen)
         self.took = self.budget.work() - began
         self.rows, self.theta, self.rest, self.prices = rows, found.weight, self.rest[:0], found.dual
         self.slope = np.zeros((len(self.p), len(self.p)))

@@ -39,7 +39,8 @@ class Slice:
         self.lp.within(*ends)
         solution = self.lp.solve()
         if not solution.infeasible:
-            return _tidy(solution.x[: self.size]), self._bound(cost, solution.row_dual, *ends)
+            point = np.where(solution.x > TIDY, solution.x, 0.0)[: self.size]
+            return np.asarray(point / point.sum()), self._bound(cost, solution.row_dual, *ends)
         ray = np.zeros(len(self.rows)) if (found := self.lp.ray()) is None else found / np.abs(found).max()
         return None, min(self._bound(cost, far * ray, *ends) for far in (0.0, -1 / DUST, 1 / DUST))
 
@@ -53,11 +54,6 @@ class Slice:
         reduced, sizes = cost - prices @ self.rows, np.abs(cost) + np.abs(prices) @ self.sizes
         lost = 4.0 * (sum(self.rows.shape) + 8) * UNIT * float(abs(prices[0]) + sizes @ high)
         return float(prices[0] + np.maximum(reduced * low, reduced * high).sum()) + lost
-
-
-def _tidy(point: Floats) -> Floats:
-    point = np.where(point > TIDY, point, 0.0)
-    return np.asarray(point / point.sum())
 
 
 def worth(points: Floats, prices: Floats) -> Floats:

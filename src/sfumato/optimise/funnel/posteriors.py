@@ -68,29 +68,8 @@ def ldp_rows(p: Floats, epsilon: float) -> Floats:
     return np.concatenate([np.hstack([g, -math.exp(epsilon) * one]), np.hstack([-g, one])])
 
 
-def _best(
-    rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], Floats], extra: int, p: Floats,
-    epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6,
-) -> Channel:
-    """The mechanism Q[y, x] with the largest I(X;Y) under the rows of a promise at p, repaired until its level, a
-    function of log P(y|s) [y, s] and log P(y) of what occurs, is below ε."""
-    p = p / p.sum()
-    live, column = p[p.sum(axis=1) > 0.0], p.sum(axis=0)
-
-    def leaks(matrix: Floats) -> float:
-        given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ column
-        return float(level(arrays.log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])).max(initial=0.0))
-
-    return optimum(column, rows(p, epsilon), epsilon, leaks, budget, extra=extra, gap=gap)
-
-
-best_lip = partial(_best, lip_rows, lambda given, q: np.abs(given - q), 0)  # e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p
-best_pml = partial(_best, pml_rows, lambda given, q: given - q, 0)  # P(y|s) ≤ e^ε P(y) at p
-best_ldp = partial(_best, ldp_rows, lambda given, _: np.ptp(given, axis=1), 1)  # P(y|s) ≤ e^ε P(y|s') at p
-
-
 def enumerated(
-    p: Floats, rows: Floats, equalities: Floats | None = None, *, extra: int = 0, budget: Budget = FREE
+    p: Floats, rows: Floats, equalities: npt.ArrayLike = (), *, extra: int = 0, budget: Budget = FREE
 ) -> Channel:
     """Largest I(X;Y) with posteriors in {v ≥ 0 : A v ≤ 0, E v = 0}, by all extreme rays and an LP.
 
@@ -98,7 +77,7 @@ def enumerated(
     and these are floats good to about 1e-13: a thousand times that is added.
     """
     live, keep = _occurring(p, extra)
-    flat = None if equalities is None else equalities[:, keep]
+    flat = np.reshape(equalities, (-1, rows.shape[1]))[:, keep]
     points = extreme_rays(rows[:, keep], flat, dimension=len(keep), budget=budget)[:, : len(live)]
     mass = points.sum(axis=1)
     points = np.concatenate([points[mass > arrays.EMPTY] / mass[mass > arrays.EMPTY, None], p[None, live]])
@@ -127,18 +106,34 @@ def answer(p: Floats, weights: Floats, points: Floats, bound: float, status: str
     return Channel(matrix, information(matrix, p), bound - float(xlogx(p).sum()), status)
 
 
-def optimum(
-    p: Floats, rows: Floats, epsilon: float, level: Callable[[Floats], float], budget: Budget, *, extra: int = 0,
-    gap: float = 1e-6,
+def best(
+    rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], float], p: Floats, epsilon: float,
+    budget: Budget = FREE, *, extra: int = 0, gap: float = 1e-6,
 ) -> Channel:
-    """All rays where they fit, columns otherwise: a value and a proved bound in either case. The design is mixed with
-    as little of the law of Y, sent whatever X is, as brings its level below ε by a margin."""
+    """The mechanism Q[y, x] with the largest I(X;Y) under the rows of a promise at p: all rays where they fit, columns
+    otherwise, a value and a proved bound in either case. It is mixed with as little of the law of Y, sent whatever X
+    is, as brings its level(p, Q) below ε by a margin."""
+    p = p / p.sum()
+    column, cone = p.sum(axis=0).ravel(), rows(p, epsilon)
     try:
-        found = enumerated(p, rows, extra=extra, budget=budget.part())
+        found = enumerated(column, cone, extra=extra, budget=budget.part())
     except (TooManyRays, Degenerate):
-        found = generated(p, rows, budget, extra=extra, gap=gap)
-    matrix = blended(found.matrix, found.matrix @ p, lambda q: level(q) <= goal(epsilon, SUMMED))
-    return replace(found, matrix=matrix, value=information(matrix, p))
+        found = generated(column, cone, budget, extra=extra, gap=gap)
+    matrix = blended(found.matrix, found.matrix @ column, lambda q: level(p, q) <= goal(epsilon, SUMMED))
+    return replace(found, matrix=matrix, value=information(matrix, column))
+
+
+def _level(told: Callable[[Floats, Floats], Floats], p: Floats, matrix: Floats) -> float:
+    """The greatest of what log P(y|s) [y, s] and log P(y) tell, of what occurs."""
+    live, q = p[p.sum(axis=1) > 0.0], matrix @ p.sum(axis=0)
+    given = matrix[q > 0.0] @ (live / live.sum(axis=1, keepdims=True)).T
+    return float(told(arrays.log_or_minus_infinity(given), np.log(q[q > 0.0, None])).max(initial=0.0))
+
+
+# e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p; P(y|s) ≤ e^ε P(y); P(y|s) ≤ e^ε P(y|s')
+best_lip = partial(best, lip_rows, partial(_level, lambda given, q: np.abs(given - q)))
+best_pml = partial(best, pml_rows, partial(_level, lambda given, q: given - q))
+best_ldp = partial(best, ldp_rows, partial(_level, lambda given, _: np.ptp(given, axis=1)), extra=1)
 
 
 def conditional_gain(context: Floats) -> Callable[[Floats], Floats]:
@@ -174,7 +169,7 @@ def best_response(p: Floats, E: float) -> Floats:
     """P(y|s) [y, s] of the response to S that tells most: the funnel where S itself is released, or, for many secrets,
     the best mixture of many extreme points."""
     if len(p) <= SUBSETS:
-        return best_pml(np.diag(p), math.log(E)).matrix if len(p) > 1 else np.ones((1, 1))
+        return best_pml(np.diag(p), math.log(E)).matrix
     points = np.concatenate([_filled(p, E), p[None]])
     found = best_cover(p, points, xlogx(points).sum(1) - points @ np.log(p))
     return np.asarray(found.weights[:, None] * found.points / p)
@@ -194,10 +189,8 @@ def _filled(p: Floats, E: float) -> Floats:
     rng = np.random.default_rng(0)
     orders = np.stack([rng.permutation(len(p)) for _ in range(FILLINGS * len(p))])
     before = np.cumsum(np.minimum(E * p, 1.0)[orders], 1)
-    taken = np.minimum(before, 1.0) - np.minimum(np.concatenate([np.zeros((len(orders), 1)), before[:, :-1]], 1), 1.0)
-    out = np.zeros(orders.shape)
-    np.put_along_axis(out, orders, taken, 1)
-    return out
+    taken = np.diff(np.minimum(before, 1.0), axis=1, prepend=0.0)
+    return np.take_along_axis(taken, np.argsort(orders, 1), 1)
 
 
 def telling_rows(p: Floats, E: float) -> Floats:

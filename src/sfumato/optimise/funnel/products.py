@@ -88,19 +88,18 @@ def _views(p: Floats, mechanisms: Sequence[Floats], j: int) -> Iterable[tuple[Fl
             if i not in known:
                 seen = np.moveaxis(np.tensordot(seen, mechanisms[i], axes=(i + 1, 1)), -1, i + 1)
         hidden = tuple(i + 1 for i in range(p.ndim - 1) if i not in known)
-        shape = [1 if i == j + 1 else seen.shape[i] for i in range(seen.ndim)]
-        prior = np.broadcast_to(p.sum(axis=hidden, keepdims=True), shape)
+        prior = np.broadcast_to(p.sum(axis=hidden, keepdims=True), seen.shape)  # whatever x^j is
         order = [i + 1 for i in others] + [0, j + 1]
-        yield (
-            seen.transpose(order).reshape(-1, p.shape[0], p.shape[j + 1]),
-            prior.transpose(order).reshape(-1, p.shape[0]),
-        )
+        tables, prior = (x.transpose(order).reshape(-1, p.shape[0], p.shape[j + 1]) for x in (seen, prior))
+        yield tables, prior[:, :, 0]
 
 
-def _best(p: Floats, done: Sequence[Floats], j: int, rows: Sequence[Floats]) -> Floats:
-    """The Q^j under the given rows that adds most to what the mechanisms there are tell: extreme rows and an LP."""
-    (others, _), *_ = _views(p, done, j)
-    size, gain = p.shape[j + 1], conditional_gain(others.sum(axis=1))  # P(k, x^j), k the outputs there are
+def _best(p: Floats, done: Sequence[Floats], j: int, epsilon: float, *, alone: bool = False) -> Floats:
+    """The Q^j that adds most to what the mechanisms there are tell, by extreme rows and an LP: under the true ε-SRLIP of
+    the product [ours], by the block theorem (docs/funnel.md), or `alone` under ε-LIP given what is known of others."""
+    views = list(_views(p, done, j))
+    size, gain = p.shape[j + 1], conditional_gain(views[0][0].sum(axis=1))  # P(k, x^j), k the outputs there are
+    rows = [shift_rows(tables, tables.sum(axis=2) if alone else prior, epsilon) for tables, prior in views]
     rays = extreme_rays(np.concatenate(rows), dimension=size)
     points = np.concatenate([rays, np.full((1, size), 1.0 / size)])
     return as_matrix(best_cover(np.ones(size), points, gain(points)))
@@ -111,38 +110,32 @@ def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mec
     valid by the sequential theorem (docs/funnel.md)."""
     done = [np.ones((1, size)) for size in p.shape[1:]]  # those to come always say the same
     for j in order:
-        done[j] = _best(p, done, j, [shift_rows(t, t.sum(axis=2), budgets[j]) for t, _ in _views(p, done, j)])
+        done[j] = _best(p, done, j, budgets[j], alone=True)
     return tuple(done)
-
-
-def improved(p: Floats, mechanisms: Sequence[Floats], j: int, epsilon: float) -> Floats:
-    """The best Q^j for the other mechanisms as they are, under the true ε-SRLIP of the product [ours]: extreme rows and
-    an LP by the block theorem (docs/funnel.md)."""
-    return _best(p, mechanisms, j, [shift_rows(t, prior, epsilon) for t, prior in _views(p, mechanisms, j)])
 
 
 def ascent(p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level, budget: Budget) -> ProductMechanism:
     """Improve one attribute after another until a whole round adds next to nothing; never worse, always valid."""
-    best = product(p, mechanisms, level)
+    best = mixed_to_level(p, mechanisms, epsilon, level)
     while True:  # each round but the last adds RISE, and H(X) limits what can be added
         before = best.value
         for j in range(len(best.mechanisms)):
             matrices = list(best.mechanisms)
-            matrices[j] = improved(p, matrices, j, epsilon)
-            trial = product(p, mixed_to_level(p, matrices, epsilon, level), level)
+            matrices[j] = _best(p, matrices, j, epsilon)
+            trial = mixed_to_level(p, matrices, epsilon, level)
             if trial.value > best.value and trial.level <= epsilon:
                 best = trial
         if best.value < before + RISE or budget.over:
             return best
 
 
-def mixed_to_level(p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level) -> Mechanisms:
-    """The mechanisms with as little of a constant law mixed into each as brings the true level to ε or below."""
+def mixed_to_level(p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level) -> ProductMechanism:
+    """The product with as little of a constant law mixed into each as brings the true level to ε or below."""
 
     def blend(share: float) -> Mechanisms:
         return tuple((1.0 - share) * m + share * m.mean(axis=1, keepdims=True) for m in mechanisms)
 
-    return blend(least_share(lambda share: level(p, blend(share)) <= epsilon))
+    return product(p, blend(least_share(lambda share: level(p, blend(share)) <= epsilon)), level)
 
 
 def best_product(
@@ -153,13 +146,11 @@ def best_product(
     p = p / p.sum()
     count = p.ndim - 1
     rest = (1.0 - FAVOURED) * epsilon / max(1, count - 1)
-    splits = [np.full(count, epsilon / count)]
-    splits += [np.where(np.arange(count) == j, FAVOURED * epsilon, rest) for j in range(count)]
+    splits = [np.full(count, epsilon / count), *np.where(np.eye(count, dtype=bool), FAVOURED * epsilon, rest)]
     found = []
     for shares in splits[: starts if count > 1 else 1]:
         order = np.argsort(-shares, kind="stable").tolist()
-        first = mixed_to_level(p, sequential(p, shares.tolist(), order), epsilon, level)
-        found.append(ascent(p, first, epsilon, level, budget))
+        found.append(ascent(p, sequential(p, shares.tolist(), order), epsilon, level, budget))
         if budget.over:
             break
     return max(found, key=lambda made: made.value)

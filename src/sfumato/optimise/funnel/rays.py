@@ -25,7 +25,7 @@ class Degenerate(Exception):
 
 
 def extreme_rays(
-    rows: Floats, equalities: Floats | None = None, *, dimension: int, limit: int | None = None, budget: Budget = FREE
+    rows: Floats, equalities: npt.ArrayLike = (), *, dimension: int, limit: int | None = None, budget: Budget = FREE
 ) -> Floats:
     """All extreme rays of {v ≥ 0 : A v ≤ 0, E v = 0} as rows that sum to 1, some more than once where it is degenerate.
 
@@ -51,12 +51,10 @@ def extreme_rays(
     return cone.vectors
 
 
-def _scaled(rows: Floats | None, dimension: int) -> Floats:
-    if rows is None or len(rows) == 0:
-        return np.zeros((0, dimension))
-    size = np.abs(rows).max(axis=1)
-    kept = size > 0.0
-    return np.asarray(rows[kept] / size[kept, None], dtype=np.float64)
+def _scaled(rows: npt.ArrayLike, dimension: int) -> Floats:
+    given = np.reshape(rows, (-1, dimension))
+    size = np.abs(given).max(axis=1)
+    return np.asarray(given[size > 0.0] / size[size > 0.0, None], dtype=np.float64)
 
 
 def independent(rows: Floats) -> Ints:
@@ -86,10 +84,8 @@ class SimpleCone:
     def __init__(self, dimension: int, facets: int, limit: int) -> None:
         self.limit = limit
         self.vectors: Floats = np.eye(dimension)
-        everyone = np.arange(dimension)
-        others = np.array([np.delete(everyone, i) for i in everyone], dtype=np.int64).reshape(dimension, -1)
-        self.facets: Facets = others.astype(np.int16)
-        self.across: Ints = others.copy()
+        self.across: Ints = np.nonzero(~np.eye(dimension, dtype=np.bool_))[1].reshape(dimension, dimension - 1)
+        self.facets: Facets = self.across.astype(np.int16)
         self.words = np.random.default_rng(20).integers(1, 2**63, facets, dtype=np.uint64)
 
     def cut(self, row: Floats, facet: int) -> Bools:
@@ -128,16 +124,13 @@ class SimpleCone:
     def _paired(self, facets: Facets, skip: Ints, offset: int) -> Ints:
         """The neighbour of each new ray across each facet but one, found by sorting the hashed sets that edges are."""
         across = np.full(facets.shape, -1, dtype=np.int64)
-        words = self.words[facets]
+        words, width = self.words[facets], facets.shape[1]
         keys = (np.bitwise_xor.reduce(words, axis=1)[:, None] ^ words).ravel()
-        open_ = np.ones(facets.shape, dtype=np.bool_)
-        open_[np.arange(len(facets)), skip] = False
-        flat = np.flatnonzero(open_)
+        flat = np.flatnonzero(np.arange(width) != skip[:, None])
         ordered = flat[np.argsort(keys[flat])]
         one, two = ordered[0::2], ordered[1::2]
         if not np.array_equal(keys[one], keys[two]) or bool(np.any(keys[two][:-1] == keys[one][1:])):
             raise Degenerate("an edge has not exactly two ends")
-        width = facets.shape[1]
         across.ravel()[one] = two // width + offset
         across.ravel()[two] = one // width + offset
         return across
