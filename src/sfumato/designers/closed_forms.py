@@ -99,11 +99,11 @@ def _gathered(within: UncertaintySet, E: float) -> Floats:
         parts = np.array_split(np.arange(len(s1)), len(s1) * q.shape[1] // PAIRS_AT_ONCE + 1)
         return np.concatenate([np.maximum(upper[s1[k]] - E * lower[s2[k]], 0).sum(1) for k in parts])
 
-    each = np.minimum(most(high, low), 1.0)
+    each: Floats = np.minimum(most(high, low), 1.0)
     if not isinstance(within, ChiSquareBall) or low.shape[1] > SUBSETS:  # proofs list no more
         return each
     radii = l1_radius(within)
-    return np.minimum(each, most(q, q) + (radii[s1] + E * radii[s2]) / 2)
+    return np.asarray(np.minimum(each, most(q, q) + (radii[s1] + E * radii[s2]) / 2))
 
 
 def l1_radius(ball: ChiSquareBall) -> Floats:
