@@ -95,8 +95,8 @@ def _views(p: Floats, mechanisms: Sequence[Floats], j: int) -> Iterable[tuple[Fl
 
 
 def _best(p: Floats, done: Sequence[Floats], j: int, epsilon: float, *, alone: bool = False) -> Floats:
-    """The Q^j that adds most to what the mechanisms there are tell, under the true ε-SRLIP of the product [ours], or
-    `alone` ε-LIP given what is known of the others: extreme rows and an LP by the block theorem (docs/funnel.md)."""
+    """The Q^j that adds most to what the mechanisms there are tell, by extreme rows and an LP: under the true ε-SRLIP
+    of the product [ours], by the block theorem (docs/funnel.md), or `alone` under ε-LIP given what others tell."""
     views = list(_views(p, done, j))
     size, gain = p.shape[j + 1], conditional_gain(views[0][0].sum(axis=1))  # P(k, x^j), k the outputs there are
     rows = [shift_rows(tables, tables.sum(axis=2) if alone else prior, epsilon) for tables, prior in views]
