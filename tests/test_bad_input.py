@@ -429,6 +429,9 @@ def test_notices_and_notes_in_python_show_no_marks_of_their_options():
     (lambda j: sf.RenyiBall(j, alpha="half", radius=1.0), "alpha must be positive and finite, got 'half'"),
     (lambda j: sf.design(j, 1.0, "distortion", distance="hamming", tolerance="small"), "tolerance must be positive"),
     (lambda j: sf.designs(j, [1.0, 2.0], "ballopt", working=-1), "working must be a number of seconds"),
+    (lambda j: sf.design(j, 1.0, "precise", working="x"), "working must be a number of seconds"),
+    (lambda j: sf.designs(j, [1.0, 2.0], "ballopt", gap=-1), "gap must be a positive number"),
+    (lambda j: sf.designs(j, [1.0, 2.0], "precise", gap="x"), "gap must be a positive number"),
 ])
 def test_text_where_numbers_belong_is_told_in_words(asked, said):
     with pytest.raises(sf.errors.InputError, match=re.escape(said)):

@@ -75,10 +75,7 @@ def design(
     within = as_set(within)
     if method not in methods():
         raise unknown("a method", method, methods())
-    for name, what in (("time_limit", f"{LIMIT_OF_TIME} must be a positive number of seconds"),
-                       ("gap", "gap must be a positive number, a share of what is kept")):
-        if (given := options.get(name)) is not None and not (is_number(given) and given > 0):
-            raise InputError(what, value=given)
+    _check_numbers(options)
     if releases is not None or budget is not None:
         at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
@@ -226,6 +223,15 @@ def _check_options(method: str, options: Iterable[str], known: Sequence[str]) ->
         )
 
 
+def _check_numbers(options: Options) -> None:
+    """Limits of a search are positive, whichever method takes them."""
+    for name, what in (("time_limit", f"{LIMIT_OF_TIME} must be a positive number of seconds"),
+                       ("working", "working must be a number of seconds, above zero"),
+                       ("gap", "gap must be a positive number, a share of what is kept")):
+        if (given := options.get(name)) is not None and not (is_number(given) and given > 0):
+            raise InputError(what, value=given)
+
+
 def _draft(method: str, task: Task, options: Options) -> Draft:
     _check_options(method, options, options_of(method))
     made = designer(method)(task, **options)
@@ -323,8 +329,7 @@ def designs(
     shared, within = method in (*SHARING, "auto"), as_set(within)
     if "time_limit" in options and shared:
         raise InputError("a curve is limited by its work", next="Say working=, the seconds that one design may take.")
-    if (working := options.get("working")) is not None and not (is_number(working) and working > 0):
-        raise InputError("working must be a number of seconds, above zero", value=working)
+    _check_numbers(options)
     if listed[0] > 0 and (at_most is None or at_most > listed[-1]):  # elsewhere one of the levels has no search
         tasks = [Task(within, x, notion, reads, at_most) for x in listed]
         check_confidence(None if notion == "ldp" else within)
