@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -436,3 +437,19 @@ def test_notices_and_notes_in_python_show_no_marks_of_their_options():
 def test_text_where_numbers_belong_is_told_in_words(asked, said):
     with pytest.raises(sf.errors.InputError, match=re.escape(said)):
         asked(sf.Joint.from_counts([[30, 10], [20, 40]]))
+
+
+def test_products_with_too_many_extreme_rows_are_refused_in_words():
+    counts = np.random.default_rng(5).multinomial(200_000, np.full(44 * 43, 1 / (44 * 43))).reshape(44, 43)
+
+    with pytest.raises(sf.InputError, match="too many extreme rows"):
+        sf.design(sf.Exactly(sf.Joint.from_counts(counts)), 8.0, "srlip", time_limit=1.0)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_taller_than_a_solver_takes_and_rows_without_mass_end_in_designs():
+    sparse = np.random.default_rng(7).multinomial(6, np.full(76, 1 / 76)).reshape(19, 4)
+
+    assert sf.design(sf.Exactly(sf.Joint.from_counts(sparse)), 8.0, "nr", at_most=40.0).certificate.holds
+    one = sf.ChiSquareBall(sf.Joint.from_counts([[50], [70]]))
+    assert sf.design(one, 0.5, "precise", time_limit=0.3).certificate.holds

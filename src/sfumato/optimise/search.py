@@ -22,6 +22,7 @@ from sfumato.tolerances import LEAST
 
 BESIDE = 64  # rows that are mended for the last mixture although they are not in use
 KEPT = 32  # rows kept for each coordinate, those that price out best; and cuts: few are learnt again and again
+TALLEST = 1e14  # of a unit row: HiGHS takes no number of 1e15, and with it no other of the same call
 FLOOR = 1e-5  # of a unit row, in its tangent: flatter ones gained nothing on random tables
 BUNDLE = 300  # rows in the programme that finds prices, beside one for each coordinate
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
@@ -48,6 +49,7 @@ class InformationAim(Mixture):
 
     def add(self, rows: Floats) -> None:
         rows = self.coordinates.unit(rows)
+        rows = rows[rows.max(1, initial=0.0) < TALLEST]
         self.offer(rows, xlogx(rows) @ self.p)
         self.fresh = True
 

@@ -250,9 +250,10 @@ class BlockMover:
             change = np.where(near, hi[..., None], lo[..., None]) - rows[:, None, at]  # [kind, y, exchange, value]
             bent = np.einsum("kyeu,kyeu->kye", change @ slope[np.ix_(at, at)] + 2 * pull[:, None, at], change)
             mean, cost = ((rows @ x)[:, None] + change @ x[at] for x in (self.p, prices))
+            mean = np.where(mean > 0, mean, np.inf)  # a row without mass is worth nothing
             score = (((rows * pull).sum(1)[:, None] + bent) / mean - cost) / mean
             kind, best = np.divmod(score.transpose(1, 0, 2).reshape(len(y), -1).argmax(1), len(at) + 1)
             sets[:, at] = near[y, best]
             pull += change[kind, y, best] @ slope[at]
             rows[:, at] += change[kind, y, best]
-        return self.unit(rows)
+        return self.unit(rows[rows @ self.p > 0])

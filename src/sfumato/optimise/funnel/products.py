@@ -12,10 +12,11 @@ from itertools import combinations
 
 import numpy as np
 
+from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats, information, least_share
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain
-from sfumato.optimise.funnel.rays import extreme_rays
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.linear import best_cover
 
 Mechanisms = tuple[Floats, ...]
@@ -101,7 +102,11 @@ def _best(p: Floats, done: Sequence[Floats], j: int, epsilon: float, *, alone: b
     views = list(_views(p, done, j))
     size, gain = p.shape[j + 1], conditional_gain(views[0][0].sum(axis=1))  # P(k, x^j), k the outputs there are
     rows = [shift_rows(tables, tables.sum(axis=2) if alone else prior, epsilon) for tables, prior in views]
-    rays = extreme_rays(np.concatenate(rows), dimension=size)
+    try:
+        rays = extreme_rays(np.concatenate(rows), dimension=size)
+    except (TooManyRays, Degenerate):
+        what = f"a part with {p.shape[j + 1]} values and {len(p)} secrets has too many extreme rows to list"
+        raise InputError(what, next="Group rare values, or use lip for one column.") from None
     points = np.concatenate([rays, np.full((1, size), 1.0 / size)])
     return as_matrix(best_cover(np.ones(size), points, gain(points)))
 
